@@ -90,9 +90,7 @@ async def test_if_one_prediction_is_rejected_none_is_stored(
         " grant select, insert, update on strict_predictions to data_handler"
     )
     run.contract["parameters"]["output_table_name"] = "strict_predictions"
-    ended = await run.pod()
-    assert ended.code == 5
-    assert "/compute/sklearnoutput returned 500" in ended.message
+    await run.failure(5, "/compute/sklearnoutput returned 500")
     assert database.run("select count(*) from strict_predictions") == [["0"]]
 
 

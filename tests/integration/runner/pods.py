@@ -135,6 +135,22 @@ class Machine:
         write_result(results[0], settings.termination_log)
         return _ended(0, settings.termination_log)
 
+    async def success(self, message: str = "", /, **environment: str) -> Ended:
+        """Execute the contract in this process, which must succeed, with that message if there is one."""
+        ended = await self.pod(**environment)
+        assert (ended.code, ended.message) == (0, message or ended.message), ended
+        return ended
+
+    async def failure(
+        self, code: int, /, *texts: str, reason: str = "", retryable: bool | None = None, **environment: str
+    ) -> Ended:
+        """Execute the contract in this process, which must end with that exit code and these texts in its message."""
+        ended = await self.pod(**environment)
+        assert (ended.code, [text for text in texts if text not in ended.message]) == (code, []), ended
+        assert ended.result.reason == (reason or ended.result.reason)
+        assert ended.result.retryable is (ended.result.retryable if retryable is None else retryable), ended
+        return ended
+
     async def process(self, *program: str, **environment: str) -> Ended:
         """Run the program, or another module with its arguments, and wait for its end."""
         started = await self.start(program or ("runner",), environment=environment)

@@ -105,11 +105,7 @@ async def test_a_run_whose_model_is_on_a_refused_address_fails_with_the_setting_
 ) -> None:
     file.write_rows([[1.0]])
 
-    ended = await file.pod(INFERRUN_ALLOWED_ADDRESSES="")
-
-    assert ended.code == 4
-    assert "loopback" in ended.message
-    assert "allowedAddresses" in ended.message
+    await file.failure(4, "loopback", "allowedAddresses", INFERRUN_ALLOWED_ADDRESSES="")
     assert model.requests == []
 
 
@@ -118,10 +114,9 @@ async def test_a_run_whose_data_handler_is_on_a_refused_address_fails_at_once(
 ) -> None:
     started = asyncio.get_running_loop().time()
 
-    ended = await krateo.pod(INFERRUN_ALLOWED_ADDRESSES=model.url.removeprefix("http://"), INFERRUN_RETRY_SECONDS="50")
-
-    assert ended.code == 3
-    assert "allowedAddresses" in ended.message
+    await krateo.failure(
+        3, "allowedAddresses", INFERRUN_ALLOWED_ADDRESSES=model.url.removeprefix("http://"), INFERRUN_RETRY_SECONDS="50"
+    )
     assert handler.asked == []
     assert asyncio.get_running_loop().time() - started < 25
 
@@ -133,9 +128,6 @@ async def test_predictions_are_not_posted_to_a_refused_address(
     krateo.write_rows([[1.0]])
     allowed = krateo.contract["kserve"]["modelUrl"].partition("/")[0]
 
-    ended = await krateo.pod(INFERRUN_ALLOWED_ADDRESSES=allowed, INFERRUN_RETRY_SECONDS="30")
-
-    assert ended.code == 5
-    assert "allowedAddresses" in ended.message
+    ended = await krateo.failure(5, "allowedAddresses", INFERRUN_ALLOWED_ADDRESSES=allowed, INFERRUN_RETRY_SECONDS="30")
     assert "may" not in ended.message
     assert handler.stored == []

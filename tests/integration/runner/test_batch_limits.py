@@ -45,8 +45,7 @@ async def run(file: Machine, *, records: int, batch_rows: int = 1000) -> None:
     """Run, and check that each record was predicted."""
     file.contract["jobName"] = f"inf-sums-{batch_rows}"
     file.write_rows([float(at), 1.0] for at in range(records))
-    ended = await file.pod(INFERRUN_REQUEST_SECONDS="5", INFERRUN_BATCH_ROWS=str(batch_rows))
-    assert ended.code == 0, ended.message
+    await file.success(INFERRUN_REQUEST_SECONDS="5", INFERRUN_BATCH_ROWS=str(batch_rows))
     assert [one["prediction"] for one in file.results] == [at + 1.0 for at in range(records)]
 
 

@@ -64,8 +64,7 @@ def expected(index: int) -> dict[str, Any]:  # Any: JSON
 @pytest.mark.parametrize("name", FORMATS)
 async def test_columns_feed_tensors_and_are_copied(tmp_path: Path, two: TensorServer, name: str) -> None:
     machine = machine_of(tmp_path / "run", two, name, tensors=TENSORS, passThroughColumns=["region", "second"])
-    ended = await machine.pod(INFERRUN_CHUNK_BYTES="300", INFERRUN_BATCH_ROWS="7")
-    assert (ended.code, ended.message) == (0, "40 of 40 records predicted")
+    await machine.success("40 of 40 records predicted", INFERRUN_CHUNK_BYTES="300", INFERRUN_BATCH_ROWS="7")
     assert machine.results == [
         {
             "index": index,
@@ -87,8 +86,7 @@ async def test_an_output_can_be_classes(tmp_path: Path, two: TensorServer, form:
     tensors = {**TENSORS, "outputs": [classes, {"name": "label"}]}
     machine = machine_of(tmp_path / "run", two, "csv", tensors=tensors)
     machine.contract["output"]["file"]["format"] = form
-    ended = await machine.pod(INFERRUN_BATCH_ROWS="7")
-    assert (ended.code, ended.message) == (0, "40 of 40 records predicted")
+    await machine.success("40 of 40 records predicted", INFERRUN_BATCH_ROWS="7")
     sums = [expected(index)["total"] for index in range(40)]
     found = [
         {"sum": [f"{one:f}:0:class 0", f"{one / 2:f}:1:class 1"], "label": expected(index)["label"]}
@@ -106,8 +104,11 @@ async def test_predictions_are_columns_of_the_types_of_the_metadata(tmp_path: Pa
     table = {**TABLE, "city": [None, *TABLE["city"][1:]]}
     machine = machine_of(tmp_path / "run", two, "parquet", table, tensors=TENSORS)
     machine.contract["output"]["file"]["format"] = "parquet"
-    ended = await machine.pod(INFERRUN_CHUNK_BYTES="300", INFERRUN_BATCH_ROWS="7")
-    assert (ended.code, ended.message) == (0, "39 of 40 records predicted; 1 failed, with their errors in the output")
+    await machine.success(
+        "39 of 40 records predicted; 1 failed, with their errors in the output",
+        INFERRUN_CHUNK_BYTES="300",
+        INFERRUN_BATCH_ROWS="7",
+    )
     found = parquet.read_table(machine.output / "out" / machine.contract["jobName"] / "predictions")
     assert found.schema.field("prediction").type == pyarrow.struct(
         {"label": pyarrow.string(), "total": pyarrow.float64()}
@@ -133,16 +134,14 @@ async def test_columns_that_are_copied_do_not_feed_the_model(tmp_path: Path, mac
         "passThroughColumns": ["note"],
     }
     (machine.input / f"rows.{name}").write_bytes(content_of(table, name=name))
-    ended = await machine.pod()
-    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    await machine.success("2 of 2 records predicted")
     assert [(one["note"], one["prediction"]) for one in machine.results] == [("x", 2.5), ("y", 4.5)]
 
 
 async def test_a_record_with_a_wrong_value_costs_that_record(tmp_path: Path, two: TensorServer) -> None:
     table = {**TABLE, "first": ["0.5", "n/a", *map(str, range(2, 40))], "city": [*TABLE["city"][:39], None]}
     machine = machine_of(tmp_path / "run", two, "jsonl", table, tensors=TENSORS, passThroughColumns=["region"])
-    ended = await machine.pod()
-    assert (ended.code, ended.message) == (0, "38 of 40 records predicted; 2 failed, with their errors in the output")
+    await machine.success("38 of 40 records predicted; 2 failed, with their errors in the output")
     found = machine.results
     assert found[0]["prediction"] == {"label": "Rome!", "total": 0.5}
     assert found[1] == {
@@ -239,9 +238,7 @@ async def test_a_name_that_the_metadata_lacks_ends_a_dry_run(
     tmp_path: Path, plain: TensorServer, tensors: dict[str, Any], message: str
 ) -> None:
     machine = machine_of(tmp_path / "run", plain, "csv", tensors=tensors, dryRun=True)
-    ended = await machine.pod()
-    assert (ended.code, ended.result.retryable) == (4, False)
-    assert message in ended.message
+    await machine.failure(4, message, retryable=False)
 
 
 async def test_a_record_without_a_column_is_named_without_its_members(tmp_path: Path, plain: TensorServer) -> None:
@@ -261,8 +258,7 @@ async def test_a_table_without_a_header_is_not_shown(tmp_path: Path, plain: Tens
 
 
 async def test_a_valid_mapping_passes_the_dry_run(tmp_path: Path, plain: TensorServer) -> None:
-    ended = await machine_of(tmp_path / "run", plain, "parquet", tensors=TENSORS, joinSource="Input", dryRun=True).pod()
-    assert ended.code == 0, ended.message
+    await machine_of(tmp_path / "run", plain, "parquet", tensors=TENSORS, joinSource="Input", dryRun=True).success()
     assert plain.requests == []
 
 
@@ -270,9 +266,7 @@ async def test_a_data_handler_stores_no_columns(krateo: Machine, machine: Machin
     krateo.contract["input"] = {"file": {"claimName": "given", "path": "rows.csv", "format": "csv"}}
     krateo.contract["passThroughColumns"] = ["note"]
     (krateo.input / "rows.csv").write_text("a,note\n1,x\n")
-    ended = await krateo.pod()
-    assert ended.code == 2
-    assert "output.krateo: it does not store columns of the input; use file, s3, gcs" in ended.message
+    await krateo.failure(2, "output.krateo: it does not store columns of the input; use file, s3, gcs")
 
 
 async def test_the_documented_config_works(tmp_path: Path, plain: TensorServer) -> None:

@@ -114,8 +114,7 @@ async def test_what_was_compressed_is_read(
     name, encoding, content = stored
     await asyncio.to_thread(place.put, name, content, encoding)
     place.read(name, {})
-    ended = await file.pod(**SMALL)
-    assert (ended.code, ended.message) == (0, f"{COUNT} of {COUNT} records predicted")
+    await file.success(f"{COUNT} of {COUNT} records predicted", **SMALL)
     assert sorted(line["prediction"] for line in file.results) == [at + 0.5 for at in range(COUNT)]
 
 
@@ -124,8 +123,8 @@ async def test_an_encoding_that_cannot_be_removed_is_named_before_a_request(
 ) -> None:
     await asyncio.to_thread(place.put, "rows.jsonl", ROWS, "br")
     place.read("rows.jsonl", {})
-    ended = await file.pod()
-    assert (ended.code, ended.result.retryable, model.requests) == (3, False, [])
+    ended = await file.failure(3)
+    assert (ended.result.retryable, model.requests) == (False, [])
     assert "rows.jsonl is stored with Content-Encoding br; only gzip and zstd are decompressed" in ended.message
 
 
@@ -154,8 +153,7 @@ async def test_each_file_of_a_folder_has_its_own_encoding(file: Machine, model: 
     place.read("docs/", {"format": "files"})
     column = {"columns": ["content"], "datatype": "BYTES", "parameters": {"content_type": "base64"}}
     file.contract |= {"tensors": {"inputs": [column]}, "passThroughColumns": ["name", "size"]}
-    ended = await file.pod(INFERRUN_RECORD_BYTES="2048")
-    assert ended.code == 0, ended.message
+    await file.success(INFERRUN_RECORD_BYTES="2048")
     assert sorted(seen) == sorted([b"plain", b"hello", KEPT])
     sizes = {line["name"]: line["size"] for line in file.results if not line.get("error")}
     assert sizes == {"a.txt": 5, "b.txt": 5, "c.txt.gz": len(KEPT)}

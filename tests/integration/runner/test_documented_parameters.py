@@ -45,8 +45,7 @@ async def test_the_documented_run_reads_the_path_of_its_day(tmp_path: Path, mode
     assert f"reads `{place.relative_to(machine.input)}`" in PAGE.read_text()
     place.parent.mkdir(parents=True)
     place.write_text("[1, 2]\n[3, 4]\n")
-    ended = await machine.pod()
-    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    await machine.success("2 of 2 records predicted")
     assert (machine.output / "out/fr").is_dir()
 
 
@@ -67,6 +66,5 @@ async def test_the_documented_query_reads_the_rows_of_its_interval(
             server.execute("insert into irises values (%s, 'kitchen', %s, 1, 2)", number, measured)
         for side in ("input", "output"):
             server.mount(machine.folder / "endpoints" / side)
-        ended = await machine.pod()
-        assert (ended.code, ended.message) == (0, f"{count} of {count} records predicted")
+        await machine.success(f"{count} of {count} records predicted")
         assert len(server.execute("select custom_id from predictions_202611")) == count

@@ -41,8 +41,8 @@ async def results_of(file: Machine) -> Path:
     lines = (json.dumps({"inputs": [index, "x" if index == BAD else 0.5]}) + "\n" for index in range(COUNT))
     (file.input / "data" / "rows.jsonl").write_text("".join(lines))
     file.contract["output"]["file"]["format"] = "parquet"
-    ended = await file.pod(INFERRUN_CHUNK_BYTES="1024")
-    assert (ended.code, ended.result.records.failed) == (0, 1), ended.message
+    ended = await file.success(INFERRUN_CHUNK_BYTES="1024")
+    assert ended.result.records.failed == 1
     (manifest,) = file.output.rglob("manifest.json")
     manifest.parent.rename(file.output / FOLDER)
     (file.output / FOLDER / "predictions" / "part-999999-left-by-a-killed-pod.parquet").write_bytes(b"PAR1")
@@ -93,8 +93,8 @@ async def test_json_lines_are_opened_with_ids_as_texts_and_late_errors_as_the_pa
     file.write_rows(
         {"custom_id": f"{index:05}", "inputs": [index, "x" if index == late else 0.5]} for index in range(COUNT)
     )
-    ended = await file.pod(INFERRUN_CHUNK_BYTES="4096")
-    assert (ended.code, ended.result.records.failed) == (0, 1), ended.message
+    ended = await file.success(INFERRUN_CHUNK_BYTES="4096")
+    assert ended.result.records.failed == 1
     (manifest,) = file.output.rglob("manifest.json")
     manifest.parent.rename(file.output / FOLDER)
     for tool, shown in IDS_AND_ERRORS.items():
@@ -114,8 +114,7 @@ async def test_other_programs_read_the_folders_of_the_input_as_the_page_shows(fi
     file.contract["input"]["file"] |= {"path": "data", "format": "parquet"}
     file.contract["output"]["file"] |= {"format": "parquet", "layout": {"partitions": "Input"}}
     file.contract |= {"passThroughColumns": copied, "tensors": {"inputs": [{"name": "input-0", "columns": ["x"]}]}}
-    ended = await file.pod()
-    assert ended.code == 0, ended.message
+    await file.success()
     (manifest,) = file.output.rglob("manifest.json")
     manifest.parent.rename(file.output / FOLDER)
     text = PAGE.read_text()

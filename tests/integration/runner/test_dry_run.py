@@ -40,16 +40,13 @@ async def test_a_dry_run_says_what_it_has_checked_and_leaves_nothing(checked: Ma
 async def test_a_run_after_a_dry_run_is_complete(checked: Machine, model: CountingModel) -> None:
     await checked.pod()
     del checked.contract["dryRun"]
-    ended = await checked.pod()
-    assert (ended.code, ended.message) == (0, "30 of 30 records predicted")
+    await checked.success("30 of 30 records predicted")
     assert len(model.requests) == 1
 
 
 async def test_a_record_of_another_width_than_the_models_is_found(checked: Machine, model: CountingModel) -> None:
     model.metadata = {"name": "sum", "inputs": [{**TENSOR, "shape": [-1, 4]}]}
-    ended = await checked.pod()
-    assert (ended.code, ended.result.retryable) == (4, False)
-    assert "the record has 2 values, the model's metadata requires 4 for the tensor" in ended.message
+    await checked.failure(4, "the record has 2 values, the model's metadata requires 4 for the tensor", retryable=False)
     assert made_by(checked) == []
 
 
@@ -65,48 +62,40 @@ async def test_a_run_ends_before_its_first_request_if_no_record_has_the_shape(
 
 async def test_a_model_that_is_not_ready_is_found(checked: Machine, model: CountingModel) -> None:
     model.is_ready = False
-    ended = await checked.pod()
-    assert (ended.code, ended.result.retryable) == (4, False)
+    ended = await checked.failure(4, retryable=False)
     assert ended.message.endswith("/v2/models/sum/infer is not ready: status 200, but the model is not ready")
 
 
 async def test_a_missing_model_is_found(checked: Machine) -> None:
     url = str(checked.contract["kserve"]["modelUrl"])
     checked.contract["kserve"]["modelUrl"] = url.replace("/sum/", "/other/")
-    ended = await checked.pod()
-    assert (ended.code, "is not ready: status 404" in ended.message) == (4, True)
+    await checked.failure(4, "is not ready: status 404")
 
 
 async def test_an_invalid_first_record_is_found_before_the_model_is_asked(checked: Machine) -> None:
     (checked.input / "data" / "rows.jsonl").write_text('[1, "two"]\n')
     checked.contract["kserve"]["modelUrl"] = "http://127.0.0.1:9/v2/models/sum/infer"
-    ended = await checked.pod()
-    assert (ended.code, ended.result.retryable) == (3, False)
-    assert "rows.jsonl line 1 contains a string" in ended.message
+    await checked.failure(3, "rows.jsonl line 1 contains a string", retryable=False)
 
 
 async def test_an_input_without_records_is_an_error_unless_it_may_be_empty(checked: Machine) -> None:
     (checked.input / "data" / "rows.jsonl").write_text("")
-    ended = await checked.pod()
-    assert (ended.code, "the input has no records" in ended.message) == (3, True)
+    await checked.failure(3, "the input has no records")
     checked.contract["input"]["file"]["allowEmpty"] = True
-    ended = await checked.pod()
-    assert (ended.code, "input.file has no records" in ended.message) == (0, True)
+    ended = await checked.success()
+    assert "input.file has no records" in ended.message
 
 
 async def test_an_output_that_cannot_be_written_is_found(checked: Machine) -> None:
     shutil.rmtree(checked.output)
     checked.output.write_text("a file in place of the claim")
-    ended = await checked.pod()
-    assert ended.code == 5
-    assert "output.file: cannot write to path 'results' on claim 'made'" in ended.message
+    await checked.failure(5, "output.file: cannot write to path 'results' on claim 'made'")
 
 
 async def test_a_bucket_is_probed_and_left_as_it_was(checked: Machine, s3: S3Server) -> None:
     checked.contract["output"] = {"s3": s3.spec("made")}
     credentials(checked.folder / "endpoints" / "output")
-    ended = await checked.pod()
-    assert ended.code == 0, ended.message
+    ended = await checked.success()
     assert "output.s3 s3://records/made/inf-sums-5be07ada can be written" in ended.message
     assert [path for path in s3.bucket.rglob("*") if path.is_file()] == []
 
@@ -114,8 +103,7 @@ async def test_a_bucket_is_probed_and_left_as_it_was(checked: Machine, s3: S3Ser
 async def test_a_bucket_that_does_not_exist_is_found(checked: Machine, s3: S3Server) -> None:
     checked.contract["output"] = {"s3": s3.spec("made") | {"bucket": "missing"}}
     credentials(checked.folder / "endpoints" / "output")
-    ended = await checked.pod()
-    assert (ended.code, "bucket or object does not exist" in ended.message) == (5, True)
+    await checked.failure(5, "bucket or object does not exist")
 
 
 async def test_a_data_handler_is_asked_for_records_and_stores_nothing(
@@ -123,8 +111,7 @@ async def test_a_data_handler_is_asked_for_records_and_stores_nothing(
 ) -> None:
     handler.rows = [[1, 2], [3, 4]]
     krateo.contract["dryRun"] = True
-    ended = await krateo.pod()
-    assert ended.code == 0, ended.message
+    ended = await krateo.success()
     assert "input.krateo: the first 2 records are arrays of 2 numbers" in ended.message
     assert "output.krateo cannot be checked without storing something" in ended.message
     assert (handler.stored, model.requests) == ([], [])

@@ -40,8 +40,7 @@ async def test_a_custom_authority_and_a_client_certificate_are_used(
 ) -> None:
     for side in ("input", "output"):
         krateo.endpoint(side, keys(secured, authority))
-    ended = await krateo.pod()
-    assert ended.code == 0, ended.message
+    await krateo.success()
     assert secured.predictions() == [3.0]
 
 
@@ -61,10 +60,7 @@ async def test_an_unknown_authority_is_reported_as_a_tls_failure(
     krateo: Machine, secured: Handler, authority: Path
 ) -> None:
     krateo.endpoint("input", {**keys(secured, authority), "certificate-authority-data": ""})
-    ended = await krateo.pod()
-    assert ended.code == 3
-    assert "TLS connection to 127.0.0.1:" in ended.message
-    assert "CERTIFICATE_VERIFY_FAILED" in ended.message
+    await krateo.failure(3, "TLS connection to 127.0.0.1:", "CERTIFICATE_VERIFY_FAILED")
 
 
 async def test_insecure_needs_no_authority(krateo: Machine, secured: Handler, authority: Path) -> None:
@@ -77,9 +73,7 @@ async def test_a_key_that_does_not_match_the_certificate_is_reported(
     krateo: Machine, secured: Handler, authority: Path
 ) -> None:
     krateo.endpoint("input", {**keys(secured, authority), "client-key-data": base64_of(authority / "server.key")})
-    ended = await krateo.pod()
-    assert ended.code == 3
-    assert "the certificates in Secret 'handler-endpoint' cannot be used: KEY_VALUES_MISMATCH" in ended.message
+    await krateo.failure(3, "the certificates in Secret 'handler-endpoint' cannot be used: KEY_VALUES_MISMATCH")
 
 
 async def test_user_and_password_are_sent_unless_the_config_sets_the_header(krateo: Machine, handler: Handler) -> None:
@@ -106,8 +100,8 @@ async def test_user_information_in_the_address_besides_a_configured_authorizatio
         folder = krateo.folder / "endpoints" / "input-headers"
         folder.mkdir()
         (folder / "0").write_text("Custom c4nary")
-    ended = await krateo.pod()
-    assert (ended.code, handler.headers) == (3, [])
+    ended = await krateo.failure(3)
+    assert handler.headers == []
     assert "input.krateo.api.endpointRef: Secret 'handler-endpoint' has user information in server-url" in ended.message
     assert "keep only one of them" in ended.message
     assert "c4nary" not in ended.message

@@ -124,8 +124,7 @@ async def test_a_changed_input_is_not_combined_with_committed_predictions(file: 
     before = file.results
     assert before
     file.write_rows([index, 0.5] for index in range(COUNT + 1))
-    ended = await file.pod(**SMALL)
-    assert ended.code == 3
+    ended = await file.failure(3, **SMALL)
     assert ended.message.startswith("the input differs from the one this run started with")
     assert file.results == before
 
@@ -142,8 +141,7 @@ async def test_an_edit_that_keeps_size_and_modification_time_is_detected(file: M
         return None
 
     model.before = edit
-    ended = await file.pod(**SMALL)
-    assert ended.code == 3
+    ended = await file.failure(3, **SMALL)
     assert ended.message.startswith("the input changed while it was being read")
     assert not (file.run_folder / "manifest.json").exists()
 
@@ -152,16 +150,13 @@ async def test_the_folder_of_another_run_is_not_modified(file: Machine) -> None:
     assert (await file.pod()).code == 0
     before = (file.run_folder / "manifest.json").read_bytes()
     file.contract |= {"runId": "other"}  # as another run of a schedule, whose UID is the jobId of both
-    ended = await file.pod()
-    assert ended.code == 5
-    assert "belongs to another run (5be07ada-" in ended.message
+    await file.failure(5, "belongs to another run (5be07ada-")
     assert (file.run_folder / "manifest.json").read_bytes() == before
 
 
 async def test_input_and_output_may_be_one_claim(file: Machine) -> None:
     file.contract["output"] = {"file": {"claimName": "given", "path": "data"}}
-    ended = await file.pod(INFERRUN_OUTPUT_DIR=str(file.input))
-    assert ended.code == 0
+    await file.success(INFERRUN_OUTPUT_DIR=str(file.input))
     file.contract |= {"jobId": "other", "runId": "other", "jobName": "inf-other"}
     file.contract["input"] = {"file": {"claimName": "given", "path": "data"}}
     message = (await file.pod(INFERRUN_OUTPUT_DIR=str(file.input))).message
@@ -173,8 +168,8 @@ async def test_input_and_output_may_be_one_claim(file: Machine) -> None:
 async def test_an_empty_file_gives_a_run_without_records_if_it_may_be_empty(file: Machine, text: str) -> None:
     (file.input / "data" / "rows.jsonl").write_text(text)
     file.contract["input"]["file"]["allowEmpty"] = True
-    ended = await file.pod()
-    assert (ended.code, ended.message.partition("; not read: ")[0]) == (0, "0 of 0 records predicted")
+    ended = await file.success()
+    assert ended.message.partition("; not read: ")[0] == "0 of 0 records predicted"
     assert (file.run_folder / "manifest.json").exists()
 
 
@@ -182,10 +177,9 @@ async def test_quotes_that_do_not_match_are_found_before_the_first_request(file:
     lines = "".join(f"{index},0.5\n" for index in range(COUNT))
     (file.input / "data" / "rows.csv").write_text(f'a,b\n{lines}1,"2\n')
     file.contract["input"]["file"] |= {"path": "data/rows.csv", "format": "csv"}
-    ended = await file.pod(**SMALL)
-    assert ended.code == 3
-    assert f"rows.csv line {COUNT + 2} begins a value in quotes that does not end" in ended.message
-    assert not ended.result.retryable
+    await file.failure(
+        3, f"rows.csv line {COUNT + 2} begins a value in quotes that does not end", retryable=False, **SMALL
+    )
     assert not file.run_folder.exists()
 
 
@@ -207,9 +201,7 @@ async def test_an_unreadable_input_is_reported(file: Machine) -> None:
 
 async def test_a_run_continues_once_a_full_volume_has_space(file: Machine) -> None:
     with small_volume(file.output, kib=40):
-        ended = await file.pod(**SMALL)
-        assert ended.code == 5
-        assert "No space left on device; free space on the claim; the next attempt continues" in ended.message
+        await file.failure(5, "No space left on device; free space on the claim; the next attempt continues", **SMALL)
         committed = len(parts(file))
         assert committed > 3
         await remount(file.output, "size=4m")
@@ -220,9 +212,7 @@ async def test_a_run_continues_once_a_full_volume_has_space(file: Machine) -> No
 async def test_a_read_only_volume_is_reported(file: Machine) -> None:
     with small_volume(file.output, kib=40):
         await remount(file.output, "ro")
-        ended = await file.pod()
-        assert ended.code == 5
-        assert "Read-only file system; the volume is mounted read-only; use a claim" in ended.message
+        await file.failure(5, "Read-only file system; the volume is mounted read-only; use a claim")
 
 
 def without_root_privileges() -> list[str]:

@@ -39,8 +39,7 @@ async def test_files_reach_the_model_byte_for_byte(file: Machine, model: Countin
     file.contract["input"] = {"file": {"claimName": "rows", "path": "photos", "format": "files"}}
     column = {"columns": ["content"], "datatype": "BYTES", "parameters": {"content_type": "base64"}}
     file.contract |= {"tensors": {"inputs": [column]}, "passThroughColumns": ["path", "name", "size", "dt"]}
-    ended = await file.pod(INFERRUN_RECORD_BYTES="2048")
-    assert ended.code == 0, ended.message
+    ended = await file.success(INFERRUN_RECORD_BYTES="2048")
     assert sorted(b64decode(text) for text in seen) == sorted(FILES.values())
     assert "not read: empty 1 (dt=2026-11-23/empty)" in ended.message
     parts = [part.read_text() for part in sorted(file.output.glob("results/*/predictions/*"))]
@@ -56,9 +55,7 @@ async def test_files_reach_the_model_byte_for_byte(file: Machine, model: Countin
 
 async def test_results_are_not_written_as_files(file: Machine) -> None:
     file.contract["output"]["file"]["format"] = "files"
-    ended = await file.pod()
-    assert ended.code == 2
-    assert "output.file.format: results cannot be written as files" in ended.message
+    await file.failure(2, "output.file.format: results cannot be written as files")
 
 
 @pytest.mark.thorough

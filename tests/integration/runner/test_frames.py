@@ -46,8 +46,7 @@ def access() -> Access:
 
 async def predict(machine: Machine, frame: Any, config: InferenceConfig) -> Any:  # Any: a frame
     upload_frame(frame, RUN, config, access=access())
-    ended = await machine.pod(INFERRUN_CHUNK_BYTES="1024")
-    assert ended.code == 0, ended.message
+    ended = await machine.success(INFERRUN_CHUNK_BYTES="1024")
     return with_results(frame, read_results(run_of(machine, ended), credentials=key()))
 
 
@@ -115,8 +114,7 @@ async def test_a_frame_and_its_results_are_in_another_cloud(
     upload_frame(frame, RUN, config, access=known)
     with pytest.raises(ResultsChanged, match=r"in/sums/rows\.parquet exists already, with another content"):
         upload_frame(frame[:3], RUN, config, access=known)
-    ended = await machine.pod()
-    assert ended.code == 0, ended.message
+    ended = await machine.success()
     run = run_of(machine, ended)
     with pytest.raises(ResultsUnreachable, match="keys of Secret 'credentials', or set"):
         read_results(run)

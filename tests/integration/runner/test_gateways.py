@@ -50,8 +50,7 @@ async def test_a_model_that_is_away_for_a_moment_costs_no_record(
     machine: Machine, llm: OpenAiServer, answer: Callable[[], web.Response]
 ) -> None:
     llm.before = away = Away(answer, is_due=lambda: llm.prompts.total() >= 100, left=60)
-    ended = await machine.pod(**SETTINGS)
-    assert (ended.code, ended.message) == (0, f"{COUNT} of {COUNT} records predicted")
+    await machine.success(f"{COUNT} of {COUNT} records predicted", **SETTINGS)
     assert not away.left
 
 
@@ -62,8 +61,7 @@ async def test_before_any_answer_a_model_that_is_not_served_fails_no_record(
         return smg()
 
     llm.before = reject
-    ended = await machine.pod(**SETTINGS | {"INFERRUN_RETRY_SECONDS": "1"})
-    assert ended.code == 4
+    ended = await machine.failure(4, **SETTINGS | {"INFERRUN_RETRY_SECONDS": "1"})
     assert ended.message.endswith(
         "/v1/chat/completions returned 404: model_not_found: No worker available for model 'tiny'; "
         "check that model 'tiny' is served"
@@ -79,6 +77,5 @@ async def test_a_record_for_which_alone_a_gateway_answers_like_this_fails(machin
         return web.Response(status=403) if body["messages"][-1]["content"] == "prompt 7" else None
 
     llm.before = deny
-    ended = await machine.pod(**SETTINGS)
-    assert ended.code == 0, ended.message
+    await machine.success(**SETTINGS)
     assert [(one["index"], one["error"]["code"]) for one in machine.errors] == [(7, "http_403")]

@@ -31,8 +31,7 @@ class Chain:
 
     async def predict(self, **environment: str) -> Ended:
         """Execute the first run, and let the second one read what it committed."""
-        ended = await self.first.pod(**SMALL, **environment)
-        assert ended.code == 0, ended.message
+        ended = await self.first.success(**SMALL, **environment)
         earlier = self.first.contract
         self.second.contract |= {
             "input": {"run": {"name": "sums"}},
@@ -113,11 +112,9 @@ async def test_each_prediction_is_a_record_and_what_failed_stays_failed(
     await chain.predict()
     model.accept()
     chain.second.contract["passThroughColumns"] = ["city"]
-    ended = await chain.second.pod(**SMALL)
-    assert (ended.code, ended.result.records.model_dump() if ended.result.records else None) == (
-        0,
-        {"total": COUNT, "completed": COUNT - len(BAD), "failed": len(BAD)},
-    ), ended.message
+    ended = await chain.second.success(**SMALL)
+    assert ended.result.records is not None
+    assert ended.result.records.model_dump() == {"total": COUNT, "completed": COUNT - len(BAD), "failed": len(BAD)}
     assert set(model.rows) == {index + 0.5 for index in set(range(COUNT)) - BAD}
     assert [row["index"] for row in chain.results] == list(range(COUNT))
     assert [row["custom_id"] for row in chain.results] == [f"c{index}" for index in range(COUNT)]
@@ -167,17 +164,15 @@ async def test_join_source_copies_what_the_first_run_copied(chain: Chain) -> Non
 async def test_predictions_that_are_objects_need_columns(chain: Chain) -> None:
     chain.first.contract["tensors"] = {"outputs": [{"name": "predict", "resultName": "total"}]}
     await chain.predict()
-    ended = await chain.second.pod(**SMALL)
-    assert ended.code == 3
-    assert "got an object; name what feeds the model in tensors.inputs, such as prediction.label" in ended.message
+    await chain.second.failure(
+        3, "got an object; name what feeds the model in tensors.inputs, such as prediction.label", **SMALL
+    )
 
 
 async def test_a_column_that_does_not_exist_is_named_with_a_similar_one(chain: Chain) -> None:
     await chain.predict()
     chain.second.contract["tensors"] = {"inputs": [{"columns": ["predicton"]}]}
-    ended = await chain.second.pod(**SMALL)
-    assert ended.code == 3
-    assert "has no 'predicton', which tensors.inputs names, did you mean 'prediction'?" in ended.message
+    await chain.second.failure(3, "has no 'predicton', which tensors.inputs names, did you mean 'prediction'?", **SMALL)
 
 
 async def test_responses_of_a_language_model_feed_another_model(chain: Chain, model: CountingModel) -> None:
@@ -189,8 +184,7 @@ async def test_responses_of_a_language_model_feed_another_model(chain: Chain, mo
         await chain.predict()
     column = "prediction.body.usage.total_tokens"
     chain.second.contract |= {"tensors": {"inputs": [{"columns": [column]}]}, "passThroughColumns": [column]}
-    ended = await chain.second.pod(**SMALL)
-    assert ended.code == 0, ended.message
+    await chain.second.success(**SMALL)
     assert [row["custom_id"] for row in chain.results] == [f"request-{index}" for index in range(COUNT)]
     assert all(row["prediction"] == row[column] > 0 for row in chain.results)
 
@@ -216,8 +210,7 @@ async def test_the_output_of_a_run_of_several_pods_is_read_in_order(chain: Chain
     assert [(await pod.end()).code for pod in pods] == [0, 0]
     await chain.predict()  # what was committed is not predicted again
     assert len(chain.parts) > 2
-    ended = await chain.second.pod(**SMALL)
-    assert ended.code == 0, ended.message
+    await chain.second.success(**SMALL)
     expected = [(index, f"c{index}", index + 0.5) for index in range(COUNT)]
     assert [(row["index"], row["custom_id"], row["prediction"]) for row in chain.results] == expected
 
@@ -253,8 +246,7 @@ async def test_a_dry_run_checks_the_first_records(chain: Chain, model: CountingM
     model.reject({0})
     await chain.predict()
     chain.second.contract["dryRun"] = True
-    ended = await chain.second.pod(**SMALL)
-    assert ended.code == 0
+    ended = await chain.second.success(**SMALL)
     assert "input.run: the first" in ended.message
 
 
@@ -267,18 +259,14 @@ async def test_results_that_changed_since_are_not_used(chain: Chain, part: int, 
         path.write_bytes(path.read_bytes().replace(b"5}", b"6}", 1))
     else:
         path.unlink()
-    ended = await chain.second.pod(**SMALL)
-    assert (ended.code, ended.result.retryable) == (3, False)
-    assert f"predictions/{path.name} is missing or has changed since" in ended.message
+    await chain.second.failure(3, f"predictions/{path.name} is missing or has changed since", retryable=False, **SMALL)
 
 
 async def test_rows_that_changed_since_are_not_used(chain: Chain, s3: S3Server, postgres: Postgres) -> None:
     store_in(chain, "sql", "", s3=s3, postgres=postgres)
     await chain.predict()
     postgres.execute("delete from predictions where index = 77")
-    ended = await chain.second.pod(**SMALL)
-    assert (ended.code, ended.result.retryable) == (3, False)
-    assert "rows were changed or deleted" in ended.message
+    await chain.second.failure(3, "rows were changed or deleted", retryable=False, **SMALL)
 
 
 async def test_output_of_another_run_in_the_same_place_is_not_used(chain: Chain) -> None:
@@ -295,8 +283,5 @@ async def test_output_of_another_run_in_the_same_place_is_not_used(chain: Chain)
 
 async def test_a_contract_without_the_location_of_the_output_is_rejected(chain: Chain) -> None:
     chain.second.contract["input"] = {"run": {"name": "sums"}}
-    ended = await chain.second.pod(**SMALL)
-    assert (ended.code, ended.message) == (
-        2,
-        "input.run: the contract has no inputRun, which says where the output of that run is",
-    )
+    ended = await chain.second.failure(2, **SMALL)
+    assert ended.message == "input.run: the contract has no inputRun, which says where the output of that run is"

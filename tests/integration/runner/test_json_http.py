@@ -85,8 +85,7 @@ async def test_values_of_the_response_become_columns(tmp_path: Path, judge: Judg
 
 async def test_a_record_that_the_server_cannot_judge_costs_only_itself(tmp_path: Path, judge: Judge, url: str) -> None:
     machine = machine_of(tmp_path / "run", url, path="/a/b?version=2")
-    ended = await machine.pod()
-    assert ended.code == 0, ended.message
+    await machine.success()
     assert judge.path == "/a/b?version=2"
     found = lines(machine)
     assert found[0]["prediction"] == {"label": "l1", "score": 0.5, "all": [{"label": "l1", "score": 0.5}]}
@@ -109,5 +108,5 @@ async def test_a_record_that_the_server_cannot_judge_costs_only_itself(tmp_path:
 async def test_a_request_that_cannot_be_made_ends_the_run_with_its_field(
     tmp_path: Path, url: str, request_: dict[str, Any], message: str
 ) -> None:
-    ended = await machine_of(tmp_path / "run", url, **request_).pod()
-    assert (ended.code, ended.message[: len(message)]) == (2, message)
+    ended = await machine_of(tmp_path / "run", url, **request_).failure(2)
+    assert ended.message[: len(message)] == message

@@ -78,8 +78,7 @@ async def test_an_empty_table_gives_a_run_without_records(
     krateo: Machine, handler: Handler, model: CountingModel
 ) -> None:
     handler.rows = []
-    ended = await krateo.pod()
-    assert (ended.code, ended.message) == (0, "0 of 0 records predicted")
+    await krateo.success("0 of 0 records predicted")
     assert [body["predictions"] for body in handler.stored] == ["[]"]
     assert not model.requests
 
@@ -103,10 +102,7 @@ async def test_an_invalid_input_response_is_reported_without_its_content(
         return response
 
     handler.before_input = give
-    ended = await krateo.pod()
-    assert (ended.code, ended.result.reason) == (3, "InputFailed")
-    assert message in ended.message
-    assert f"{handler.url}/compute/input" in ended.message
+    await krateo.failure(3, message, f"{handler.url}/compute/input", reason="InputFailed")
     assert not model.requests
     assert not handler.stored
 
@@ -129,9 +125,7 @@ async def test_an_output_response_that_confirms_nothing_fails_the_run(
         return response
 
     handler.before_output = take
-    ended = await krateo.pod()
-    assert (ended.code, ended.result.reason) == (5, "OutputFailed")
-    assert message in ended.message
+    ended = await krateo.failure(5, message, reason="OutputFailed")
     assert ended.result.records.completed == 0
 
 
@@ -160,9 +154,7 @@ async def test_predictions_that_may_be_stored_are_not_sent_again_by_the_same_pod
         return None
 
     handler.before_output = cut_off
-    ended = await krateo.pod(INFERRUN_RETRY_SECONDS="20")
-    assert ended.code == 5
-    assert "it is unknown whether the predictions were stored" in ended.message
+    await krateo.failure(5, "it is unknown whether the predictions were stored", INFERRUN_RETRY_SECONDS="20")
     assert len(posts) == 1
 
 
@@ -173,11 +165,11 @@ async def test_a_post_with_an_unknown_outcome_is_not_repeated(krateo: Machine, h
         return web.Response(status=status, headers={"Retry-After": "0"}, text="upstream lost")
 
     handler.before_output = store_and_fail
-    ended = await krateo.pod(INFERRUN_RETRY_SECONDS="20")
-    assert ended.code == 5
-    assert (
+    await krateo.failure(
+        5,
         f"returned {status} with a body of 13 bytes; see the log of the data handler; "
-        "it is unknown whether the predictions were stored" in ended.message
+        "it is unknown whether the predictions were stored",
+        INFERRUN_RETRY_SECONDS="20",
     )
     assert len(handler.stored) == 1
 
@@ -186,11 +178,14 @@ async def test_chunks_are_negotiated_before_the_rest_of_the_input_is_predicted(
     krateo: Machine, handler: Handler, model: CountingModel
 ) -> None:
     handler.rows = [[float(index), 0.25] for index in range(60_000)]
-    ended = await krateo.pod(INFERRUN_POST_LIMIT=str(1 << 17), INFERRUN_BATCH_ROWS="500")
-    assert ended.code == 5
-    assert "a POST of 0.1 MiB or more, the limit is 0.1 MiB" in ended.message
-    assert "Accept-Chunks: predictions" in ended.message
-    assert not ended.result.retryable
+    await krateo.failure(
+        5,
+        "a POST of 0.1 MiB or more, the limit is 0.1 MiB",
+        "Accept-Chunks: predictions",
+        retryable=False,
+        INFERRUN_POST_LIMIT=str(1 << 17),
+        INFERRUN_BATCH_ROWS="500",
+    )
     assert (handler.options, handler.stored) == (1, [])
     assert model.rows.total() < 40_000
 
@@ -198,8 +193,7 @@ async def test_chunks_are_negotiated_before_the_rest_of_the_input_is_predicted(
 async def test_a_handler_that_accepts_chunks_receives_them_within_the_limit(krateo: Machine, handler: Handler) -> None:
     handler.accepts_chunks = True
     handler.rows = [[float(index), 0.25] for index in range(5000)]
-    ended = await krateo.pod(INFERRUN_POST_LIMIT="10240")
-    assert ended.code == 0
+    await krateo.success(INFERRUN_POST_LIMIT="10240")
     assert handler.predictions() == [index + 0.25 for index in range(5000)]
     assert [body["chunk"] for body in handler.stored] == list(range(len(handler.stored)))
     sizes = [len(orjson.loads(body["predictions"])) for body in handler.stored]
@@ -210,8 +204,7 @@ async def test_a_handler_that_accepts_chunks_receives_them_within_the_limit(krat
 
 async def test_a_missing_secret_is_reported_with_its_name(krateo: Machine) -> None:
     (krateo.folder / "endpoints" / "input" / "server-url").unlink()
-    ended = await krateo.pod()
-    assert ended.code == 3
+    ended = await krateo.failure(3)
     assert ended.message.startswith("input.krateo.api.endpointRef: Secret 'handler-endpoint' has no key server-url")
 
 

@@ -111,8 +111,7 @@ async def test_a_run_that_is_killed_at_its_transaction_is_appended_once(lake: La
     assert await lake.is_committed() == (step == "after")
     assert lake.rows() == (ROWS if step == "after" else [])
     for _ in range(2):
-        ended = await lake.machine.pod(INFERRUN_CHUNK_BYTES="1024")
-        assert (ended.code, ended.message) == (0, "300 of 300 records predicted")
+        await lake.machine.success("300 of 300 records predicted", INFERRUN_CHUNK_BYTES="1024")
         assert lake.rows() == ROWS
 
 
@@ -165,9 +164,7 @@ async def test_a_run_reads_a_table_in_a_bucket_at_a_version_and_keeps_its_column
 async def test_a_table_has_no_folders_of_the_input(file: Machine) -> None:
     file.write_rows([[1.0]])
     file.contract["output"] = {"delta": {"claimName": "made", "path": "table", "layout": {"partitions": "Input"}}}
-    ended = await file.pod()
-    assert ended.code == 2
-    assert "partitions is for the outputs file and s3; remove it" in ended.message
+    await file.failure(2, "partitions is for the outputs file and s3; remove it")
 
 
 async def test_an_address_that_runs_must_not_reach_is_refused(machine: Machine) -> None:

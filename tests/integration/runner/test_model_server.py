@@ -38,8 +38,7 @@ async def test_a_failing_model_is_reported_with_its_name_url_and_status(
         return web.Response(status=response.status, body=response.body, headers=response.headers)
 
     model.before = other
-    ended = await krateo.pod()
-    assert (ended.code, ended.result.reason) == (4, "InferenceFailed")
+    ended = await krateo.failure(4, reason="InferenceFailed")
     assert ended.message.startswith(f"model 'sum' at {model.url}/v2/models/sum/infer returned ")
     assert message in ended.message
     assert not handler.stored
@@ -47,23 +46,17 @@ async def test_a_failing_model_is_reported_with_its_name_url_and_status(
 
 async def test_a_refused_connection_is_reported(krateo: Machine) -> None:
     krateo.contract["kserve"]["modelUrl"] = "127.0.0.1:9/v2/models/sum/infer"
-    ended = await krateo.pod()
-    assert ended.code == 4
-    assert "model 'sum' at http://127.0.0.1:9/v2/models/sum/infer: cannot connect to 127.0.0.1:9" in ended.message
+    await krateo.failure(4, "model 'sum' at http://127.0.0.1:9/v2/models/sum/infer: cannot connect to 127.0.0.1:9")
 
 
 async def test_an_unresolvable_host_name_is_reported(krateo: Machine) -> None:
     krateo.contract["kserve"]["modelUrl"] = "no-such-service.invalid/v2/models/sum/infer"
-    ended = await krateo.pod()
-    assert ended.code == 4
-    assert "cannot resolve host name 'no-such-service.invalid'" in ended.message
+    await krateo.failure(4, "cannot resolve host name 'no-such-service.invalid'")
 
 
 async def test_a_timeout_is_reported_with_its_seconds(krateo: Machine, model: CountingModel) -> None:
     model.before = never
-    ended = await krateo.pod(INFERRUN_REQUEST_TIMEOUT="0.3")
-    assert ended.code == 4
-    assert "no response within 0.3 s" in ended.message
+    await krateo.failure(4, "no response within 0.3 s", INFERRUN_REQUEST_TIMEOUT="0.3")
 
 
 async def test_transient_failures_are_retried(krateo: Machine, handler: Handler, model: CountingModel) -> None:
@@ -79,8 +72,7 @@ async def test_transient_failures_are_retried(krateo: Machine, handler: Handler,
         return web.Response(status=status, headers={"Retry-After": "0"})
 
     model.before = fail_first
-    ended = await krateo.pod(INFERRUN_RETRY_SECONDS="30", INFERRUN_BATCH_ROWS="100")
-    assert ended.code == 0, ended.message
+    await krateo.success(INFERRUN_RETRY_SECONDS="30", INFERRUN_BATCH_ROWS="100")
     assert handler.predictions() == [index + 1.0 for index in range(1000)]
     assert set(model.rows.values()) == {1}
 
@@ -95,8 +87,7 @@ async def test_a_model_that_is_away_for_a_moment_costs_no_record(
         is_due=lambda: model.rows.total() >= 300,
         left=20,
     )
-    ended = await krateo.pod(INFERRUN_RETRY_SECONDS="10", INFERRUN_BATCH_ROWS="10")
-    assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted")
+    await krateo.success("1000 of 1000 records predicted", INFERRUN_RETRY_SECONDS="10", INFERRUN_BATCH_ROWS="10")
     assert not away.left
     assert handler.predictions() == [index + 1.0 for index in range(1000)]
 
@@ -110,11 +101,8 @@ async def test_a_run_of_which_every_record_failed_fails(
         return web.json_response({"outputs": [{"name": "o", "shape": [2], "datatype": "FP32", "data": [None, None]}]})
 
     model.before = nulls
-    ended = await krateo.pod()
-    assert (ended.code, ended.message) == (
-        4,
-        "all 2 records failed: the model returned null; the run was not committed",
-    )
+    ended = await krateo.failure(4)
+    assert ended.message == "all 2 records failed: the model returned null; the run was not committed"
     assert not ended.result.retryable
     assert not handler.stored
 
@@ -129,8 +117,7 @@ async def test_concurrent_requests_reach_but_do_not_exceed_the_limit(krateo: Mac
         return None
 
     model.before = gather
-    ended = await krateo.pod(INFERRUN_CONCURRENCY="3", INFERRUN_BATCH_ROWS="50")
-    assert ended.code == 0
+    await krateo.success(INFERRUN_CONCURRENCY="3", INFERRUN_BATCH_ROWS="50")
     assert model.most_in_flight == 3
 
 
@@ -165,7 +152,6 @@ async def test_an_invalid_model_is_a_contract_error(
     krateo: Machine, handler: Handler, field: str, value: str, message: str
 ) -> None:
     krateo.contract["kserve"][field] = value
-    ended = await krateo.pod()
-    assert (ended.code, ended.result.reason) == (2, "InvalidContract")
+    ended = await krateo.failure(2, reason="InvalidContract")
     assert ended.message.startswith(message)
     assert not handler.asked

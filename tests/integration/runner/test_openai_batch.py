@@ -73,8 +73,7 @@ async def test_failed_requests_are_in_the_error_file(machine: Machine, s3: S3Ser
     lines = [request("good", "x"), request("rejected", "bad"), request("wrong url", "x", url="/v1/files")]
     text = "".join(json.dumps(line) + "\n" for line in lines) + "not JSON\n"
     (s3.bucket / "in" / "batch.jsonl").write_text(text)
-    ended = await machine.pod(**SMALL)
-    assert (ended.code, ended.message) == (0, "1 of 4 records predicted; 3 failed, with their errors in the output")
+    await machine.success("1 of 4 records predicted; 3 failed, with their errors in the output", **SMALL)
     assert [line["custom_id"] for line in objects(s3, "predictions")] == ["good"]
     rejected, wrong, invalid = objects(s3, "errors")
     assert (rejected["custom_id"], rejected["response"]["status_code"], rejected["error"]) == ("rejected", 400, None)
@@ -106,8 +105,7 @@ async def test_a_request_and_its_response_pass_through_byte_for_byte(
         return web.Response(body=b'{"choices": [\n%b]}\n' % odd)
 
     llm.before = answer
-    ended = await machine.pod(**SMALL)
-    assert (ended.code, ended.message) == (0, "1 of 1 records predicted")
+    await machine.success("1 of 1 records predicted", **SMALL)
     assert received == [body]
     (part,) = (s3.bucket / "out" / "inf-batch-5be07ada" / "predictions").glob("*")
     assert b'"custom_id":"a"' in part.read_bytes()
@@ -136,8 +134,7 @@ async def test_a_response_that_is_no_json_object_costs_one_record(
         return web.Response(body=body) if b"odd" in await sent.read() else None
 
     llm.before = answer
-    ended = await machine.pod(**SMALL)
-    assert (ended.code, ended.message) == (0, "2 of 3 records predicted; 1 failed, with their errors in the output")
+    await machine.success("2 of 3 records predicted; 1 failed, with their errors in the output", **SMALL)
     assert [line["custom_id"] for line in objects(s3, "predictions")] == ["first", "last"]
     (error,) = objects(s3, "errors")
     assert (error["custom_id"], error["response"], error["error"]["code"]) == ("odd", None, "invalid_response")
@@ -145,10 +142,7 @@ async def test_a_response_that_is_no_json_object_costs_one_record(
 
 async def test_the_key_is_sent_and_a_wrong_one_is_reported(machine: Machine, llm: OpenAiServer) -> None:
     llm.token = "right"
-    ended = await machine.pod(**SMALL)
-    assert ended.code == 4
-    assert "returned 401 with " in ended.message
-    assert "name a Secret that has them with kserve.credentialsRef" in ended.message
+    await machine.failure(4, "returned 401 with ", "name a Secret that has them with kserve.credentialsRef", **SMALL)
     machine.endpoint("model", {"token": "right\n"})
     assert (await machine.pod(**SMALL)).code == 0
 
@@ -160,8 +154,7 @@ async def test_a_server_that_rejects_every_request_ends_the_run_with_its_reason(
         return web.json_response({"error": {"message": "messages: a list is required"}}, status=400)
 
     llm.before = reject
-    ended = await machine.pod(**SMALL)
-    assert ended.code == 4
+    ended = await machine.failure(4, **SMALL)
     assert ended.message.startswith("all 300 records failed: ")
     assert "/v1/chat/completions returned 400: messages: a list is required" in ended.message
 
@@ -182,15 +175,13 @@ async def test_a_model_that_is_not_served_fails_only_the_requests_that_name_it(
         return web.json_response({"error": {"message": "The model does not exist"}}, status=404)
 
     llm.before = reject
-    ended = await machine.pod(**SMALL, INFERRUN_RETRY_SECONDS="10")
-    assert ended.code == 0, ended.message
+    await machine.success(**SMALL, INFERRUN_RETRY_SECONDS="10")
     assert {one["custom_id"] for one in objects(s3, "errors")} == {f"request-{index}" for index in other}
 
 
 async def test_a_missing_object_is_reported_with_what_exists(machine: Machine, s3: S3Server) -> None:
     machine.contract["input"]["s3"]["path"] = "in/none.jsonl"
-    ended = await machine.pod()
-    assert ended.code == 3
+    ended = await machine.failure(3)
     assert ended.message == (
         "input.s3.path: s3://records/in/none.jsonl is no object, and has no *.jsonl file; it contains nothing"
     )
@@ -198,25 +189,19 @@ async def test_a_missing_object_is_reported_with_what_exists(machine: Machine, s
 
 async def test_a_wrong_secret_key_is_reported(machine: Machine) -> None:
     (machine.folder / "endpoints" / "input" / "secretAccessKey").write_text("wrong")
-    ended = await machine.pod()
-    assert ended.code == 3
-    assert "access denied; check input.s3.credentialsRef" in ended.message
+    ended = await machine.failure(3, "access denied; check input.s3.credentialsRef")
     assert "wrong" not in ended.message
 
 
 @pytest.mark.parametrize("value", [b"\xff\xfe", b"two\nlines", "schlüssel".encode()])
 async def test_a_key_that_is_no_line_of_ascii_is_named(machine: Machine, value: bytes) -> None:
     (machine.folder / "endpoints" / "input" / "secretAccessKey").write_bytes(value)
-    ended = await machine.pod()
-    assert ended.code == 3
-    assert "key secretAccessKey of Secret 's3-credentials' must be printable ASCII on one line" in ended.message
+    await machine.failure(3, "key secretAccessKey of Secret 's3-credentials' must be printable ASCII on one line")
 
 
 async def test_a_missing_bucket_is_named(machine: Machine) -> None:
     machine.contract["input"]["s3"]["bucket"] = "other"
-    ended = await machine.pod()
-    assert ended.code == 3
-    assert "check input.s3.bucket and input.s3.endpoint" in ended.message
+    await machine.failure(3, "check input.s3.bucket and input.s3.endpoint")
 
 
 async def test_a_server_without_conditional_writes_is_rejected(tmp_path: Path, llm: OpenAiServer) -> None:

@@ -150,8 +150,7 @@ async def test_pods_that_share_a_run_store_its_partitions_together(place: Place)
 async def test_a_retry_divides_what_the_retried_run_has_not(place: Place, model: CountingModel) -> None:
     place.fill(5, "jsonl", rows=3)
     model.reject({7})
-    before = await place.machine.pod()
-    assert before.code == 0
+    before = await place.machine.success()
     model.accept()
     place.machine.retry(before)
     place.divide("plain")
@@ -196,17 +195,13 @@ async def test_folders_that_the_input_does_not_have_are_reported_before_the_firs
     file.write_rows([[1.0]])
     file.contract["output"]["file"]["layout"] = PARTITIONS
     file.contract["dryRun"] = is_dry
-    ended = await file.pod()
-    assert ended.code == 3
+    ended = await file.failure(3)
     assert ended.message.startswith("layout.partitions: rows.jsonl of input.file is in no folder such as dt=2026-11-23")
     file.contract["input"] = {"http": {"url": "http://127.0.0.1:9/rows.jsonl"}}
-    ended = await file.pod()
-    assert (ended.code, ended.message) == (
-        2,
-        "output.file.layout.partitions: an input of the label http has no partitions; remove the field",
+    ended = await file.failure(2)
+    assert (
+        ended.message == "output.file.layout.partitions: an input of the label http has no partitions; remove the field"
     )
     file.contract["output"]["file"]["layout"] = {**PARTITIONS, "single": True}
-    ended = await file.pod()
-    assert ended.code == 2
-    assert "with single: true, the only file cannot be in several folders" in ended.message
+    await file.failure(2, "with single: true, the only file cannot be in several folders")
     assert not model.rows

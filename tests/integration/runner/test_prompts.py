@@ -149,8 +149,7 @@ async def test_the_documented_config_works(tmp_path: Path, llm: OpenAiServer) ->
     spec = example["spec"]
     machine = machine_of(tmp_path / "run", llm.url, spec["request"], **spec["storage"], passThroughColumns=["id"])
     (machine.input / "tickets.csv").write_text(rows)
-    ended = await machine.pod()
-    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    await machine.success("2 of 2 records predicted")
     assert lines(machine, out="sorted") == [json.loads(line) for line in results.splitlines()]
 
 
@@ -178,8 +177,7 @@ async def test_embeddings_of_a_table_have_a_fixed_length(tmp_path: Path) -> None
 
 
 async def test_a_missing_column_ends_the_run_before_the_first_request(tmp_path: Path, llm: OpenAiServer) -> None:
-    ended = await machine_of(tmp_path / "run", llm.url, {"prompt": "{{ titel }} {{ id }}"}).pod()
-    assert ended.code == 3
+    ended = await machine_of(tmp_path / "run", llm.url, {"prompt": "{{ titel }} {{ id }}"}).failure(3)
     assert ended.message.startswith("request: tickets.parquet has no column 'titel', did you mean 'title'?; it has id")
     assert not llm.prompts
 
@@ -206,8 +204,7 @@ async def test_a_missing_column_ends_the_run_before_the_first_request(tmp_path: 
 async def test_a_request_that_cannot_be_made_ends_the_run_with_its_field(
     tmp_path: Path, llm: OpenAiServer, request_: dict[str, Any], message: str
 ) -> None:
-    ended = await machine_of(tmp_path / "run", llm.url, request_).pod()
-    assert ended.code == 2, ended.message
+    ended = await machine_of(tmp_path / "run", llm.url, request_).failure(2)
     assert ended.message.startswith(message)
 
 
@@ -227,16 +224,14 @@ FILES = {"jsonl": '{"a": 1, "odd name": "x, y", "c": 2}\n', "csv": 'a,odd name,c
 async def test_every_format_with_columns_feeds_a_prompt(tmp_path: Path, llm: OpenAiServer, form: str) -> None:
     machine = machine_of(tmp_path / "run", llm.url, {"prompt": '{{ row["odd name"] }} of {{ a }}'}, form=form)
     (machine.input / f"tickets.{form}").write_text(FILES[form])
-    ended = await machine.pod()
-    assert (ended.code, ended.message) == (0, "1 of 1 records predicted")
+    await machine.success("1 of 1 records predicted")
     assert list(llm.prompts) == ["x, y of 1"]
 
 
 async def test_a_system_message_from_a_config_map_is_mounted(tmp_path: Path, llm: OpenAiServer) -> None:
     request = {"prompt": "{{ id }}", "systemFrom": {"configMapKeyRef": {"name": "prompts", "key": "sort"}}}
     machine = machine_of(tmp_path / "run", llm.url, request)
-    ended = await machine.pod()
-    assert ended.code == 2
+    ended = await machine.failure(2)
     assert ended.message.startswith("request.systemFrom: the text at ")
     systems: list[str] = []
 

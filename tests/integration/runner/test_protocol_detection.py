@@ -51,6 +51,4 @@ async def test_a_server_with_the_api_of_openai_is_found(tmp_path: Path) -> None:
 async def test_a_server_that_cannot_be_asked_is_reported_as_by_the_default_protocol(file: Machine) -> None:
     file.write_rows([[1.0, 2.0]])
     file.contract["kserve"] = {"modelName": "sum", "modelUrl": "http://127.0.0.1:9"}
-    ended = await file.pod()
-    assert ended.code == 4
-    assert "http://127.0.0.1:9/v2/models/sum/infer: cannot connect to 127.0.0.1:9" in ended.message
+    await file.failure(4, "http://127.0.0.1:9/v2/models/sum/infer: cannot connect to 127.0.0.1:9")

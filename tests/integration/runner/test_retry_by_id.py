@@ -48,8 +48,8 @@ async def corrected(file: Machine, model: CountingModel, request: pytest.Fixture
     form = getattr(request, "param", "text")
     write(file, {index: float(index) for index in range(COUNT)}, form=form)
     model.reject(BAD)
-    first = await file.pod(**SMALL)
-    assert (first.code, first.result.records.failed) == (0, len(BAD)), first.message
+    first = await file.success(**SMALL)
+    assert first.result.records.failed == len(BAD)
     write(file, CORRECTED, form=form)
     model.accept()
     file.retry(first)
@@ -95,15 +95,15 @@ async def test_a_retry_of_a_retry_takes_over_what_both_have_predicted(corrected:
     write(corrected, {**CORRECTED, 601: 601.0})
     model.accept()
     corrected.retry(second, number=3)
-    third = await corrected.pod(**SMALL)
-    assert (third.code, set(model.rows)) == (0, {77.0, 601.0}), third.message
+    await corrected.success(**SMALL)
+    assert set(model.rows) == {77.0, 601.0}
 
 
 async def test_a_record_that_is_not_valid_any_more_has_no_prediction(corrected: Machine) -> None:
     path = corrected.input / "data" / "rows.jsonl"
     path.write_text(path.read_text().replace('"r7", "inputs": [7.0, 0.5]', '"r7", "inputs": [7.0, "a"]'))
-    ended = await corrected.pod(**SMALL)
-    assert (ended.code, ended.result.records.failed) == (0, 1), ended.message
+    ended = await corrected.success(**SMALL)
+    assert ended.result.records.failed == 1
     (failed,) = [one for one in corrected.results if "error" in one]
     assert (failed["custom_id"], failed["error"]["code"]) == ("r7", "invalid_input")
 
@@ -111,9 +111,7 @@ async def test_a_record_that_is_not_valid_any_more_has_no_prediction(corrected: 
 async def test_an_id_that_is_not_unique_in_the_corrected_input_is_an_error(corrected: Machine) -> None:
     with (corrected.input / "data" / "rows.jsonl").open("a") as rows:
         rows.write('{"custom_id": "r7", "inputs": [1, 2]}\n')
-    ended = await corrected.pod(**SMALL)
-    assert (ended.code, ended.result.retryable) == (3, False)
-    assert "several records of the input have the custom_id 'r7'" in ended.message
+    await corrected.failure(3, "several records of the input have the custom_id 'r7'", retryable=False, **SMALL)
     assert not corrected.run_folder.exists()
 
 
@@ -131,16 +129,18 @@ async def test_an_id_that_was_not_unique_in_the_ended_run_is_an_error(
     assert first.result.records.failed == 1, first.message
     path.write_text(json.dumps(lines[1]) + "\n")
     file.retry(first)
-    ended = await file.pod(**SMALL)
-    assert (ended.code, ended.result.retryable) == (3, False)
-    assert "several records of run 'sums' have the custom_id 'twice'" in ended.message
+    await file.failure(3, "several records of run 'sums' have the custom_id 'twice'", retryable=False, **SMALL)
 
 
 async def test_predictions_that_do_not_fit_on_the_disk_are_an_error(corrected: Machine) -> None:
-    ended = await corrected.pod(**SMALL, INFERRUN_SPOOL_BYTES="16384")
-    assert (ended.code, ended.result.retryable) == (3, False)
-    assert "cannot be held on the Pod's disk" in ended.message
-    assert "set a larger limits.spool" in ended.message
+    await corrected.failure(
+        3,
+        "cannot be held on the Pod's disk",
+        "set a larger limits.spool",
+        retryable=False,
+        **SMALL,
+        INFERRUN_SPOOL_BYTES="16384",
+    )
 
 
 def table(ids: Iterable[int]) -> pyarrow.Table:
@@ -211,8 +211,7 @@ async def test_rows_are_found_by_keys_of_several_columns(
         server.execute("insert into sales values ('2020-02-02', 'new', 600, 0.5)")
         model.accept()
         machine.retry(first)
-        second = await machine.pod(**SMALL)
-        assert (second.code, second.message) == (0, "500 of 500 records predicted")
+        await machine.success("500 of 500 records predicted", **SMALL)
         assert set(model.rows) == SENT
         stored = server.execute(
             "select index, custom_id, prediction from predictions where run = %s order by index",

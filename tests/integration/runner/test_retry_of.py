@@ -34,8 +34,7 @@ async def test_a_failed_run_is_continued_after_its_committed_chunks(file: Machin
     assert 0 < len(committed) < 300
     model.accept()
     file.retry(first)
-    second = await file.pod(**SMALL)
-    assert (second.code, second.message) == (0, "500 of 500 records predicted")
+    await file.success("500 of 500 records predicted", **SMALL)
     assert set(model.rows) == set(range(COUNT)) - committed
     assert file.results == whole()
 
@@ -52,9 +51,12 @@ async def test_an_input_without_ids_that_has_changed_is_an_error(file: Machine, 
     first = await file.pod(**SMALL)
     (file.input / "data" / "rows.jsonl").write_text("[1, 2]\n")
     file.retry(first)
-    ended = await file.pod(**SMALL)
-    assert (ended.code, ended.result.retryable) == (3, False)
-    assert "the input differs from the one that run 'sums' read, and its records have no custom_id" in ended.message
+    await file.failure(
+        3,
+        "the input differs from the one that run 'sums' read, and its records have no custom_id",
+        retryable=False,
+        **SMALL,
+    )
 
 
 async def test_an_output_that_was_changed_or_deleted_is_an_error(file: Machine, model: CountingModel) -> None:
@@ -64,15 +66,14 @@ async def test_an_output_that_was_changed_or_deleted_is_an_error(file: Machine, 
     part = min((folder / "predictions").iterdir())
     part.write_bytes(part.read_bytes().replace(b"0.5", b"0.7", 1))
     file.retry(first)
-    ended = await file.pod(**SMALL)
-    assert (ended.code, ended.result.retryable) == (5, False)
-    assert (
-        f"made/results/{FIRST}/predictions/{part.name} is missing or has changed since it was committed"
-        in ended.message
+    await file.failure(
+        5,
+        f"made/results/{FIRST}/predictions/{part.name} is missing or has changed since it was committed",
+        retryable=False,
+        **SMALL,
     )
     (folder / "manifest.json").unlink()
-    ended = await file.pod(**SMALL)
-    assert (ended.code, "manifest.json is missing, although that run has succeeded" in ended.message) == (5, True)
+    await file.failure(5, "manifest.json is missing, although that run has succeeded", **SMALL)
 
 
 async def test_the_output_of_another_run_is_not_taken(file: Machine, model: CountingModel) -> None:
@@ -80,8 +81,7 @@ async def test_the_output_of_another_run_is_not_taken(file: Machine, model: Coun
     first = await file.pod(**SMALL)
     file.retry(first)
     file.contract["retryOf"] = {"name": "sums", "runId": "another", "jobName": FIRST}
-    ended = await file.pod(**SMALL)
-    assert (ended.code, "belongs to another run" in ended.message) == (5, True)
+    await file.failure(5, "belongs to another run", **SMALL)
 
 
 async def test_a_link_in_place_of_the_earlier_results_is_not_followed(file: Machine, model: CountingModel) -> None:
@@ -98,8 +98,8 @@ async def test_a_link_in_place_of_the_earlier_results_is_not_followed(file: Mach
 async def test_a_data_handler_cannot_be_retried(krateo: Machine, handler: Handler) -> None:
     handler.rows = [[1.0, 2.0]]
     krateo.retry(None)
-    ended = await krateo.pod()
-    assert (ended.code, handler.stored) == (2, [])
+    ended = await krateo.failure(2)
+    assert handler.stored == []
     assert "retryOf: an output of the label 'krateo' cannot be completed" in ended.message
 
 
@@ -108,5 +108,5 @@ async def test_a_dry_run_of_a_retry_says_how_much_is_kept(file: Machine, model: 
     first = await file.pod(**SMALL)
     file.retry(first)
     file.contract["dryRun"] = True
-    ended = await file.pod(**SMALL)
-    assert (ended.code, "495 of 500 predictions are taken from the retried run" in ended.message) == (0, True)
+    ended = await file.success(**SMALL)
+    assert "495 of 500 predictions are taken from the retried run" in ended.message

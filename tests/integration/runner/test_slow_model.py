@@ -34,8 +34,7 @@ async def test_a_slow_model_is_used_with_small_requests(
     krateo: Machine, handler: Handler, model: CountingModel
 ) -> None:
     slow(model, seconds_per_row=0.02)
-    ended = await krateo.pod(INFERRUN_REQUEST_TIMEOUT="1", INFERRUN_RETRY_SECONDS="1", **ADAPTIVE)
-    assert ended.code == 0, ended.message
+    await krateo.success(INFERRUN_REQUEST_TIMEOUT="1", INFERRUN_RETRY_SECONDS="1", **ADAPTIVE)
     assert handler.predictions() == [index + 1.0 for index in range(200)]
     assert max(request["shape"][0] for request in model.requests) <= 16
 
@@ -43,6 +42,5 @@ async def test_a_slow_model_is_used_with_small_requests(
 async def test_a_request_that_times_out_is_divided(krateo: Machine, handler: Handler, model: CountingModel) -> None:
     slow(model, seconds_per_row=0.1)
     handler.rows = handler.rows[:20]
-    ended = await krateo.pod(INFERRUN_REQUEST_TIMEOUT="1", INFERRUN_RETRY_SECONDS="1", **ADAPTIVE)
-    assert ended.code == 0, ended.message
+    await krateo.success(INFERRUN_REQUEST_TIMEOUT="1", INFERRUN_RETRY_SECONDS="1", **ADAPTIVE)
     assert handler.predictions() == [index + 1.0 for index in range(20)]

@@ -80,8 +80,7 @@ def stored(server: Postgres, machine: Machine) -> list[tuple[Any, ...]]:
 async def test_each_row_is_predicted_and_stored_once(machine: Machine, server: Postgres, key: str) -> None:
     query = "select id as custom_id, a, b from irises order by id" if not key else "select id, a, b from irises"
     machine.contract["input"]["sql"] |= {"query": query, "key": key}
-    ended = await machine.pod(INFERRUN_CHUNK_BYTES="2048")
-    assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted")
+    ended = await machine.success("1000 of 1000 records predicted", INFERRUN_CHUNK_BYTES="2048")
     assert stored(server, machine) == [(n, n, n * 1.5, None) for n in range(1000)]
     assert ended.result.delivery == "ExactlyOnce"
     again = await machine.pod()
@@ -119,8 +118,7 @@ async def test_values_of_placeholders_are_bound_in_every_statement_of_a_run(
         "extract(day from $(interval.start)::timestamptz at time zone 'UTC') and $(params.low) <> '' order by id"
     )
     machine.contract["input"] = resolved(machine, query, key=key, name="iris 7", low="19")
-    ended = await machine.pod(**SMALL)
-    assert (ended.code, ended.message) == (0, "4 of 4 records predicted")
+    await machine.success("4 of 4 records predicted", **SMALL)
     assert [row[1] for row in stored(server, machine)] == [7, 19, 20, 21]
 
 
@@ -173,9 +171,7 @@ async def test_rows_that_were_deleted_since_are_not_taken_for_complete(machine: 
     first = await machine.pod(**SMALL)
     server.execute("delete from predictions where run = %s and index = 7", machine.contract["runId"])
     machine.retry(first)
-    ended = await machine.pod(**SMALL)
-    assert ended.code == 5
-    assert "its results were changed or deleted since" in ended.message
+    await machine.failure(5, "its results were changed or deleted since", **SMALL)
 
 
 async def test_a_failed_record_has_an_error_in_place_of_a_prediction(
@@ -183,8 +179,7 @@ async def test_a_failed_record_has_an_error_in_place_of_a_prediction(
 ) -> None:
     model.before = reject_null
     machine.contract["input"]["sql"]["query"] = "select id, a, nullif(b, 1.5) as b from irises where id < 10"
-    ended = await machine.pod()
-    assert ended.code == 0, ended.message
+    await machine.success()
     rows = stored(server, machine)
     assert len(rows) == 10
     assert rows[3][2] is None
@@ -206,8 +201,7 @@ async def test_copied_text_is_stored_as_it_is(machine: Machine, server: Postgres
         "key": key,
     }
     machine.contract["output"]["sql"]["table"] = "copied"
-    ended = await machine.pod()
-    assert (ended.code, ended.message) == (0, "9 of 9 records predicted")
+    await machine.success("9 of 9 records predicted")
     rows = server.execute("select custom_id, name from copied where run = %s order by index", machine.contract["runId"])
     assert rows == [(text, text) for text in texts]
 
@@ -248,8 +242,7 @@ async def test_the_table_has_typed_columns_with_the_values_of_the_query(
     machine.contract["passThroughColumns"] = [*COPIED]
     machine.contract["input"]["sql"] |= {"query": query, "key": key}
     machine.contract["output"]["sql"]["table"] = table
-    ended = await machine.pod(**SMALL)
-    assert (ended.code, ended.message) == (0, "500 of 500 records predicted")
+    await machine.success("500 of 500 records predicted", **SMALL)
     found = server.execute(
         "select attname, format_type(atttypid, atttypmod) from pg_attribute where attrelid = %s::regclass and attnum > 0",
         table,
@@ -293,10 +286,7 @@ async def test_a_column_of_another_type_is_named_before_the_first_request(
     machine.contract["passThroughColumns"] = ["note"]
     machine.contract["input"]["sql"]["query"] = "select id, a, name as note from irises"
     machine.contract["output"]["sql"]["table"] = table
-    ended = await machine.pod()
-    assert ended.code == 5
-    assert text.format(f"postgresql://127.0.0.1:{server.port}/postgres/{table}") in ended.message
-    assert not ended.result.retryable
+    await machine.failure(5, text.format(f"postgresql://127.0.0.1:{server.port}/postgres/{table}"), retryable=False)
     assert model.requests == []
 
 
@@ -353,8 +343,7 @@ async def test_bytes_and_times_have_one_form_in_each_column_of_json(machine: Mac
     server.execute("create table forms (run text, index bigint, b jsonb, n json, primary key (run, index))")
     machine.contract["tensors"] = {"inputs": [{"columns": ["a"]}]}
     machine.contract["output"]["sql"]["table"] = "forms"
-    ended = await machine.pod()
-    assert ended.code == 0, ended.message
+    await machine.success()
     assert server.execute("select b, s, n from forms") == [({"b64": "if8="}, {"b": {"b64": "if8="}}, "NaN")]
 
 
@@ -401,17 +390,12 @@ async def test_what_is_wrong_is_named(
 
 async def test_wrong_credentials_are_not_retried_and_not_shown(machine: Machine) -> None:
     machine.endpoint("input", {"password": "wr0ng"})
-    ended = await machine.pod()
-    assert ended.code == 3
-    assert "the server rejects the credentials" in ended.message
-    assert not ended.result.retryable
+    ended = await machine.failure(3, "the server rejects the credentials", retryable=False)
     assert "wr0ng" not in ended.message
 
 
 async def test_a_refused_address_is_not_asked(machine: Machine) -> None:
-    ended = await machine.pod(INFERRUN_ALLOWED_ADDRESSES="192.0.2.1")
-    assert ended.code == 5
-    assert "which runs must not reach" in ended.message
+    await machine.failure(5, "which runs must not reach", INFERRUN_ALLOWED_ADDRESSES="192.0.2.1")
 
 
 async def test_a_user_without_the_right_to_create_tables_can_use_existing_ones(
@@ -424,8 +408,7 @@ async def test_a_user_without_the_right_to_create_tables_can_use_existing_ones(
     server.execute(f"grant select, insert, update on inferrun_runs to {writer}")
     machine.endpoint("output", {"username": writer, "password": "writer"})
     machine.contract["runId"] = str(uuid.uuid4())
-    ended = await machine.pod()
-    assert ended.code == 0, ended.message
+    await machine.success()
     assert len(stored(server, machine)) == 1000
 
 
@@ -448,8 +431,7 @@ async def test_a_dry_run_leaves_neither_tables_nor_rows(machine: Machine, server
     }
     machine.contract["output"]["sql"] |= {"table": f"dry_{len(copied)}"}
     before = relations(server)
-    ended = await machine.pod()
-    assert ended.code == 0, ended.message
+    ended = await machine.success()
     assert "output.sql postgresql://127.0.0.1:" in ended.message
     assert "can be written" in ended.message
     assert relations(server) == before
@@ -466,6 +448,4 @@ async def test_a_dry_run_leaves_neither_tables_nor_rows(machine: Machine, server
 async def test_a_dry_run_finds_a_table_that_cannot_be_written(machine: Machine, table: str, text: str) -> None:
     machine.contract["dryRun"] = True
     machine.contract["output"]["sql"] |= {"table": table}
-    ended = await machine.pod()
-    assert ended.code == 5
-    assert text in ended.message
+    await machine.failure(5, text)

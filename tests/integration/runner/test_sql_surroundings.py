@@ -214,9 +214,7 @@ async def test_a_refused_login_is_not_repeated(
     sign_in(run, password="pw" if case == "login" else postgres.password)
     sign_in(run, **{key: value.format(user=user, closed=database) for key, value in values.items()})
     began = time.monotonic()
-    ended = await run.pod(INFERRUN_RETRY_SECONDS="60")
-    assert ended.code == 5
-    assert text in ended.message
+    ended = await run.failure(5, text, INFERRUN_RETRY_SECONDS="60")
     assert ended.result.retryable is False
     assert time.monotonic() - began < 30
 
@@ -292,9 +290,7 @@ async def test_the_right_to_create_temporary_tables_is_named_before_the_first_re
         connection.execute(f"grant all on schema public to {user}")
     run.contract["output"]["sql"]["table"] = "predictions"
     sign_in(run, dbname=database, username=user, password="pw")
-    ended = await run.pod()
-    assert (ended.code, ended.result.retryable) == (5, False)
-    assert "42501 (permission denied to create temporary tables" in ended.message
+    await run.failure(5, "42501 (permission denied to create temporary tables", retryable=False)
     assert len(model.requests) <= 1, "one record, to find the type of the output"
 
 
@@ -340,9 +336,7 @@ async def test_what_no_insertion_can_do_is_found_before_the_first_request(
     if case == "rights":
         postgres.execute(f"revoke insert on {schema}.predictions from {user}")
     sign_in(run, username=user, password="pw")
-    ended = await run.pod()
-    assert (ended.code, ended.result.retryable) == (5, False)
-    assert f"failed with {state}" in ended.message
+    await run.failure(5, f"failed with {state}", retryable=False)
     assert len(model.requests) <= 1, "one record, to find the type of the output"
     assert postgres.execute(f"select count(*) from {schema}.predictions") == [(0,)]  # noqa: S608
 
@@ -408,10 +402,7 @@ async def test_a_lock_that_passes_is_waited_for(
 async def test_what_passes_with_time_is_left_to_the_next_attempt(run: Machine, postgres: Postgres, user: str) -> None:
     postgres.execute(f"alter role {user} set default_transaction_read_only = on")
     sign_in(run, username=user, password="pw")
-    ended = await run.pod(INFERRUN_RETRY_SECONDS="0")
-    assert (ended.code, ended.result.retryable) == (5, True)
-    assert "25006" in ended.message
-    assert "read-only" in ended.message
+    await run.failure(5, "25006", "read-only", retryable=True, INFERRUN_RETRY_SECONDS="0")
 
 
 async def test_a_value_that_a_query_cannot_compute_is_not_shown(tmp_path: Path, postgres: Postgres) -> None:

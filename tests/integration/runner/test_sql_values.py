@@ -222,8 +222,7 @@ def _narrow(value: Any) -> Any:  # Any: a number, or a list of these and nulls
 
 async def test_each_type_is_copied_to_json_lines(machine: Machine, server: Postgres, model: CountingModel) -> None:
     machine.contract["passThroughColumns"] = ["n", *(f"c{at}" for at in range(len(TYPES)))]
-    ended = await machine.pod()
-    assert ended.code == 0, ended.message
+    await machine.success()
     good = {line["n"]: line for line in machine.results if not line.get("error")}
     bad = {line["n"]: line for line in machine.errors}
     check(
@@ -235,8 +234,7 @@ async def test_each_type_is_copied_to_json_lines(machine: Machine, server: Postg
 async def test_each_type_is_copied_to_parquet(machine: Machine, server: Postgres, model: CountingModel) -> None:
     machine.contract["passThroughColumns"] = ["n", *(f"c{at}" for at in range(len(TYPES)))]
     machine.contract["output"]["file"]["format"] = "parquet"
-    ended = await machine.pod()
-    assert ended.code == 0, ended.message
+    await machine.success()
     parts = [machine.run_folder / part["file"] for part in machine.manifest["parts"]]
     table = pyarrow.concat_tables([pyarrow.parquet.ParquetFile(part).read() for part in parts])
     rows = {
@@ -248,8 +246,7 @@ async def test_each_type_is_copied_to_parquet(machine: Machine, server: Postgres
 async def test_each_type_is_copied_to_a_table(machine: Machine, server: Postgres, model: CountingModel) -> None:
     machine.contract["passThroughColumns"] = ["n", *(f"c{at}" for at in range(len(TYPES)))]
     machine.contract["output"] = {"sql": {"credentialsRef": {"name": "d"}, "table": "copies"}}
-    ended = await machine.pod()
-    assert ended.code == 0, ended.message
+    ended = await machine.success()
     columns = ", ".join(f"c{at}" for at in range(len(TYPES)))
     rows = server.execute(f"select n, error is not null, {columns} from copies")  # noqa: S608  own columns
     check(server, {row: (cells, is_error) for row, is_error, *cells in rows})
@@ -280,8 +277,7 @@ async def test_each_type_feeds_a_model(machine: Machine, server: Postgres, model
     model.metadata["inputs"] = [{"name": one["name"], "datatype": one["datatype"], "shape": [-1]} for one in inputs]
     machine.contract["tensors"] = {"inputs": inputs}
     machine.contract["input"]["sql"]["query"] = "select * from every where n < 100"
-    ended = await machine.pod()
-    assert (ended.code, ended.message) == (0, f"{ROWS} of {ROWS} records predicted")
+    await machine.success(f"{ROWS} of {ROWS} records predicted")
     assert len(seen) == ROWS
     for row, cells in seen.items():
         for at, kind in kinds.items():
