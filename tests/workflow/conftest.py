@@ -16,6 +16,7 @@ from temporalio.testing import WorkflowEnvironment
 from campaigns.benchmarks.processes import Launch, serve, serves_temporal
 from tests.workflow.sandbox import sandboxed_plugin
 from tests.workflow.stage import Staged
+from tests.workflow.submissions import FrontDoor, front_door
 from tests.workflow.time_skipping import ServerMissing, server_program
 from tools.devcluster.binaries import chosen_temporal
 
@@ -77,6 +78,13 @@ def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def temporal(temporal_address: str) -> Client:
     """A client with the product's plugin."""
     return await Client.connect(temporal_address, plugins=[sandboxed_plugin()])
+
+
+@pytest.fixture
+async def runs(temporal: Client) -> AsyncIterator[FrontDoor]:
+    """A front door whose runs are kept in memory."""
+    async with front_door(temporal) as served:
+        yield served
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ async def _cancel_after_30_seconds(stage: Stage, handle: Handle) -> None:
 
 async def _raise_the_timeout(stage: Stage, handle: Handle) -> None:
     await stage.pass_by(30)
-    await stage.change_timeout(handle, 1000)
+    await stage.change_timeout(1000)
 
 
 async def _look_again(stage: Stage, handle: Handle) -> None:

@@ -59,17 +59,32 @@ class Stage:
         self.started.append(handle)
         return handle
 
-    async def execute(self, **state: object) -> dict[str, Any]:
-        """Run the workflow to its result, as a program reads it."""
-        return await result_of(await self.start(**state))
+    @property
+    def handle(self) -> Handle:
+        """The workflow that was started last."""
+        return self.started[-1]
+
+    async def result(self) -> dict[str, Any]:
+        """The result of that workflow, as a program reads it."""
+        return await result_of(self.handle)
+
+    async def succeeds(self) -> dict[str, Any]:
+        """The result of that workflow, whose run succeeds."""
+        result = await self.result()
+        assert result["phase"] == "Succeeded"
+        return result
+
+    async def fails(self) -> ApplicationError:
+        """The failure with which that workflow ends."""
+        return await failure_of(self.handle)
 
     async def pass_by(self, seconds: float) -> None:
         """Let so much of the server's time pass, with what happens in it."""
         await self.environment.sleep(timedelta(seconds=seconds))
 
-    async def settle(self, handle: Handle) -> None:
+    async def settle(self) -> None:
         """Wait until the workflow has taken notice of its cancellation."""
-        await until(lambda: _has_noticed(handle))
+        await until(lambda: _has_noticed(self.handle))
 
     async def has_started(self, handle: Handle, name: str, *, times: int) -> bool:
         """Whether activities of that name have been started so often."""
@@ -79,19 +94,21 @@ class Stage:
         running = [one for one in pending if one.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED]
         return scheduled.count(name) >= times and any(one.activity_type.name == name for one in running)
 
-    async def change_timeout(self, handle: Handle, seconds: int) -> None:
+    async def change_timeout(self, seconds: int) -> None:
         """Edit the run's timeoutSeconds: what the next launch reads, and a signal."""
         self.cluster.timeout_seconds = seconds
-        await self._edit(handle)
+        await self._edit()
 
-    async def suspend(self, handle: Handle, *, is_suspended: bool = True) -> None:
+    async def suspend(self, *, is_suspended: bool = True) -> None:
         """Edit the run's spec.suspend."""
         self.cluster.is_suspended = is_suspended
-        await self._edit(handle)
+        await self._edit()
 
-    async def _edit(self, handle: Handle) -> None:
+    async def _edit(self) -> None:
+        """Signal the edit to the workflow's latest execution."""
         change = SpecChanged(timeout_seconds=self.cluster.timeout_seconds, suspend=self.cluster.is_suspended)
-        await handle.signal(messages.SPEC_CHANGED_SIGNAL, change)
+        latest = self.environment.client.get_workflow_handle(self.handle.id)
+        await latest.signal(messages.SPEC_CHANGED_SIGNAL, change)
 
 
 async def _has_noticed(handle: Handle) -> bool:
@@ -219,14 +236,21 @@ class Staged:
         """The stage, for a test that acts while the run is under way."""
         return on_stage(self.environment, cluster, cached_workflows=1000)
 
+    @asynccontextmanager
+    async def run(self, cluster: Cluster, *, seconds: float = 0) -> AsyncIterator[Stage]:
+        """The stage, some time after the run has started."""
+        async with self(cluster) as stage:
+            await stage.start()
+            if seconds:
+                await stage.pass_by(seconds)
+            yield stage
+
     async def success(self, cluster: Cluster) -> dict[str, Any]:
         """The result of the run, which succeeds."""
-        async with self(cluster) as stage:
-            result = await stage.execute()
-        assert result["phase"] == "Succeeded"
-        return result
+        async with self.run(cluster) as stage:
+            return await stage.succeeds()
 
     async def failure(self, cluster: Cluster) -> ApplicationError:
         """The failure with which the workflow of the run ends."""
-        async with self(cluster) as stage:
-            return await failure_of(await stage.start())
+        async with self.run(cluster) as stage:
+            return await stage.fails()

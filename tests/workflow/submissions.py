@@ -18,7 +18,7 @@ from inferrun.run_ref import RunRef
 from inferrun.run_result import Progress, RunResult
 from inferrun.submission import WORKFLOW_TYPE
 from worker.progress_reads import ProgressReads
-from workflows import activity_options
+from workflows import activity_options, messages
 from workflows.messages import (
     DeleteScheduleInput,
     DeletionResult,
@@ -32,6 +32,8 @@ from workflows.messages import (
     SubmitInput,
 )
 from workflows.submit import SubmitInferenceRun
+
+Handle = WorkflowHandle[Any, Any]  # Any: workflows are started by name
 
 WAIT_SECONDS = 90
 REQUEST = {"namespace": "team", "configRef": "iris", "parameters": {"day": "monday"}}
@@ -118,6 +120,46 @@ class Runs:
         return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=ended)
 
 
+@dataclass
+class FrontDoor(Runs):
+    """Runs whose submissions a worker serves on a queue of their own."""
+
+    client: Client = field(kw_only=True)
+    queue: str = field(kw_only=True)
+
+    async def start(self, argument: object = REQUEST, *, key: str | None = None) -> Handle:
+        """Start a submission by the workflow's name, as a program does."""
+        name = key or f"submission-{uuid.uuid4().hex[:8]}"
+        return await self.client.start_workflow(WORKFLOW_TYPE, argument, id=name, task_queue=self.queue)
+
+    async def made_by(self, submission: Handle) -> RunRef:
+        """The run of the submission, once it exists."""
+        await until(lambda: submission.id in self.made)
+        return self.made[submission.id]
+
+    def succeed(self, run: RunRef) -> None:
+        """Let the run succeed, without a signal."""
+        self.end(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+
+    def end(self, run: RunRef, *, phase: Phase, reason: Reason, message: str = "") -> None:
+        """Let the run end, without a signal."""
+        self.results[run.uid] = result_for(run, phase=phase, reason=reason, message=message)
+
+    async def report(
+        self,
+        submission: Handle,
+        *,
+        phase: Phase = Phase.SUCCEEDED,
+        reason: Reason = Reason.SUCCEEDED,
+        message: str = "",
+    ) -> RunRef:
+        """Let the run of the submission end, which its workflow signals."""
+        run = await self.made_by(submission)
+        self.end(run, phase=phase, reason=reason, message=message)
+        await submission.signal(messages.LOOK_AGAIN_SIGNAL)
+        return run
+
+
 @asynccontextmanager
 async def served(client: Client, queue: str, runs: Runs, *, cached_workflows: int = 1000) -> AsyncIterator[None]:
     """A worker of the front door whose runs are in memory."""
@@ -142,9 +184,9 @@ async def until(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
-async def start(
-    client: Client, queue: str, argument: object = REQUEST, *, key: str | None = None
-) -> WorkflowHandle[Any, Any]:
-    """Start a submission by the workflow's name, as a program does."""
-    name = key or f"submission-{uuid.uuid4().hex[:8]}"
-    return await client.start_workflow(WORKFLOW_TYPE, argument, id=name, task_queue=queue)
+@asynccontextmanager
+async def front_door(client: Client, *, cached_workflows: int = 1000) -> AsyncIterator[FrontDoor]:
+    """A front door on a queue that no other test polls."""
+    runs = FrontDoor(client=client, queue=f"test-{uuid.uuid4().hex[:12]}")
+    async with served(client, runs.queue, runs, cached_workflows=cached_workflows):
+        yield runs

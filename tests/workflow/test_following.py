@@ -25,10 +25,9 @@ async def count_events(handle: Handle) -> int:
 @pytest.mark.parametrize("seconds", [60, 30 * 86_400])
 async def test_a_run_with_a_clock_costs_at_most_18_events_however_long_it_lasts(staged: Staged, seconds: int) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=seconds)], timeout_seconds=40 * 86_400)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        assert (await result_of(handle))["phase"] == "Succeeded"
-        assert await count_events(handle) <= MAX_EVENTS
+    async with staged.run(cluster) as stage:
+        await stage.succeeds()
+        assert await count_events(stage.handle) <= MAX_EVENTS
 
 
 async def test_a_further_attempt_costs_at_most_12_events(staged: Staged) -> None:
@@ -46,38 +45,32 @@ async def test_a_further_attempt_costs_at_most_12_events(staged: Staged) -> None
 
 async def test_a_forged_end_of_a_running_launch_changes_nothing(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=300)])
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
+    async with staged.run(cluster, seconds=30) as stage:
         [job] = cluster.jobs.values()
         for _ in range(3):
-            await handle.signal(ENDED_SIGNAL, Ended(job_uid=job.uid, launch=1))
+            await stage.handle.signal(ENDED_SIGNAL, Ended(job_uid=job.uid, launch=1))
         await stage.pass_by(30)
-        assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
-        assert (await result_of(handle))["phase"] == "Succeeded"
+        assert (await stage.handle.describe()).status is WorkflowExecutionStatus.RUNNING
+        await stage.succeeds()
     assert cluster.records == 1
 
 
 async def test_a_forged_early_start_does_not_shorten_the_deadline(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(starts_after=100, ends_after=50)], timeout_seconds=60)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(20)
+    async with staged.run(cluster, seconds=20) as stage:
         [job] = cluster.jobs.values()
         forged = Started(job_uid=job.uid, launch=1, pod_uid="forged", started_at="2020-01-01T00:00:00Z")
-        await handle.signal(STARTED_SIGNAL, forged)
-        assert (await result_of(handle))["phase"] == "Succeeded"
+        await stage.handle.signal(STARTED_SIGNAL, forged)
+        await stage.succeeds()
     assert job.stopped_at is None
 
 
 async def test_signals_about_other_jobs_are_ignored(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=60)])
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(5)
+    async with staged.run(cluster, seconds=5) as stage:
         for number in range(50):
-            await handle.signal(ENDED_SIGNAL, Ended(job_uid=f"other-{number}", launch=1))
-        assert (await result_of(handle))["phase"] == "Succeeded"
+            await stage.handle.signal(ENDED_SIGNAL, Ended(job_uid=f"other-{number}", launch=1))
+        await stage.succeeds()
 
 
 async def test_the_time_of_a_pod_whose_loss_nobody_saw_counts(staged: Staged) -> None:
@@ -91,25 +84,21 @@ async def test_the_time_of_a_pod_whose_loss_nobody_saw_counts(staged: Staged) ->
 
 async def test_a_stop_forces_the_deletion_of_pods_that_do_not_end(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], pods_left=1)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
-        await handle.cancel()
-        assert await is_cancelled(handle)
+    async with staged.run(cluster, seconds=30) as stage:
+        await stage.handle.cancel()
+        assert await is_cancelled(stage.handle)
     assert [stop.grace_seconds for stop in cluster.stops] == [10, 0]
     assert cluster.records == 1
 
 
 async def test_a_signal_during_a_stop_does_not_shorten_the_grace_period(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], pods_left=1)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
-        await handle.cancel()
-        await stage.settle(handle)
+    async with staged.run(cluster, seconds=30) as stage:
+        await stage.handle.cancel()
+        await stage.settle()
         [job] = cluster.jobs.values()
-        await handle.signal(ENDED_SIGNAL, Ended(job_uid=job.uid, launch=1))
-        assert await is_cancelled(handle)
+        await stage.handle.signal(ENDED_SIGNAL, Ended(job_uid=job.uid, launch=1))
+        assert await is_cancelled(stage.handle)
     assert [stop.grace_seconds for stop in cluster.stops] == [10, 10, 0]
 
 

@@ -79,22 +79,18 @@ async def test_the_loss_of_a_pod_that_is_signalled_twice_is_listed_and_counted_o
         timeout_seconds=1000,
         max_disruptions=1,
     )
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(35)
+    async with staged.run(cluster, seconds=35) as stage:
         [job] = cluster.jobs.values()
         again = {"job_uid": job.uid, "launch": 1, "pod_uid": "inf-iris-1-pod-0"}
-        await handle.signal(ENDED_SIGNAL, again)
-        assert (await handle.result())["phase"] == "Succeeded"
+        await stage.handle.signal(ENDED_SIGNAL, again)
+        assert (await stage.handle.result())["phase"] == "Succeeded"
     assert [item.replaced for item in cluster.outcome.attempts] == [True, None]
 
 
 async def test_the_claimed_loss_of_a_pod_that_nobody_knows_is_not_listed(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=100)], timeout_seconds=1000)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(1)
+    async with staged.run(cluster, seconds=1) as stage:
         [job] = cluster.jobs.values()
-        await handle.signal(ENDED_SIGNAL, {"job_uid": job.uid, "launch": 1, "pod_uid": "forged"})
-        assert (await handle.result())["phase"] == "Succeeded"
+        await stage.handle.signal(ENDED_SIGNAL, {"job_uid": job.uid, "launch": 1, "pod_uid": "forged"})
+        assert (await stage.handle.result())["phase"] == "Succeeded"
     assert [item.replaced for item in cluster.outcome.attempts] == [None]

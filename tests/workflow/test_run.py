@@ -6,7 +6,7 @@ from temporalio.client import WorkflowExecutionStatus
 
 from inferrun.reasons import Phase, Reason
 from tests.workflow.cluster import DURATION, RUN, Cluster, Plan, ended_status, fails, succeeds
-from tests.workflow.stage import Staged, failure_of, in_time, result_of
+from tests.workflow.stage import Staged, in_time
 from workflows.messages import LaunchInput, Verdict, VerdictKind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -86,22 +86,20 @@ async def test_a_job_deleted_by_another_client_is_a_counted_failure_with_its_tim
 @pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
 async def test_a_run_that_has_already_ended_is_not_executed_again(staged: Staged, phase: Phase) -> None:
     cluster = Cluster(status=ended_status(phase, Reason.SUCCEEDED if phase is Phase.SUCCEEDED else Reason.STOPPED))
-    async with staged(cluster) as stage:
-        handle = await stage.start()
+    async with staged.run(cluster) as stage:
         if phase is Phase.SUCCEEDED:
-            assert (await result_of(handle))["phase"] == "Succeeded"
+            await stage.succeeds()
         else:
-            assert (await failure_of(handle)).type == "Stopped"
+            assert (await stage.fails()).type == "Stopped"
     assert not cluster.jobs
     assert cluster.recorded is None
 
 
 async def test_the_workflow_of_a_run_that_was_deleted_completes(staged: Staged) -> None:
     cluster = Cluster(is_deleted=True)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        result = await result_of(handle)
-        assert (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED
+    async with staged.run(cluster) as stage:
+        result = await stage.result()
+        assert (await stage.handle.describe()).status is WorkflowExecutionStatus.COMPLETED
     assert result["reason"] == "RunDeleted"
     assert not cluster.jobs
 
@@ -110,12 +108,11 @@ async def test_a_run_that_was_deleted_right_after_its_end_has_succeeded(staged: 
     """The outcome may be written, its worker killed, and the run deleted before the workflow has closed."""
     cluster = Cluster(plans=[succeeds(starts_after=0, ends_after=0)])
     cluster.may_record.clear()
-    async with staged(cluster) as stage:
-        handle = await stage.start()
+    async with staged.run(cluster) as stage:
         await in_time(cluster.recording.wait())
         cluster.is_deleted = True
         cluster.may_record.set()
-        result = await result_of(handle)
+        result = await stage.result()
     assert (result["phase"], result["reason"], result["message"]) == ("Succeeded", "Succeeded", "150 of 150")
 
 
@@ -129,7 +126,8 @@ async def test_whoever_starts_a_workflow_cannot_choose_how_far_the_run_has_got(s
         "pending_since": "2000-01-01T00:00:00Z",
     }
     async with staged(cluster) as stage:
-        result = await stage.execute(**forged)
+        await stage.start(**forged)
+        result = await stage.result()
     [job] = cluster.jobs.values()
     assert isinstance(job.request, LaunchInput)
     assert (job.request.launch, job.request.attempt, job.request.seconds_used) == (1, 1, 0)
@@ -138,12 +136,10 @@ async def test_whoever_starts_a_workflow_cannot_choose_how_far_the_run_has_got(s
 
 async def test_a_run_deleted_after_a_failure_ends_without_a_back_off(staged: Staged) -> None:
     cluster = Cluster(plans=[fails()], backoff_limit=9)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(3)
+    async with staged.run(cluster, seconds=3) as stage:
         cluster.is_deleted = True
-        assert (await result_of(handle))["reason"] == "RunDeleted"
-        kinds = [event.event_type for event in (await handle.fetch_history()).events]
+        assert (await stage.result())["reason"] == "RunDeleted"
+        kinds = [event.event_type for event in (await stage.handle.fetch_history()).events]
     assert EventType.EVENT_TYPE_TIMER_STARTED not in kinds
 
 

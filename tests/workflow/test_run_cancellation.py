@@ -4,7 +4,7 @@ import pytest
 
 from inferrun.reasons import Phase, Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
-from tests.workflow.stage import Staged, failure_of, in_time, is_cancelled, result_of
+from tests.workflow.stage import Staged, in_time, is_cancelled
 from workflows.messages import Verdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -28,11 +28,9 @@ async def test_a_cancelled_run_leaves_no_job_behind(staged: Staged, moment: str)
         timeout_seconds=planned.timeout_seconds,
         backoff_limit=planned.backoff_limit,
     )
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(seconds)
-        await handle.cancel()
-        assert await is_cancelled(handle)
+    async with staged.run(cluster, seconds=seconds) as stage:
+        await stage.handle.cancel()
+        assert await is_cancelled(stage.handle)
     assert (cluster.outcome.phase, cluster.outcome.reason) == (Phase.FAILED, Reason.CANCELLED)
     assert cluster.records == 1
     assert not cluster.running
@@ -41,11 +39,9 @@ async def test_a_cancelled_run_leaves_no_job_behind(staged: Staged, moment: str)
 
 async def test_the_attempt_that_a_cancellation_ended_is_listed(staged: Staged) -> None:
     cluster = Cluster(plans=[fails(), Plan(ends_after=None)], timeout_seconds=1000)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(60)
-        await handle.cancel()
-        assert await is_cancelled(handle)
+    async with staged.run(cluster, seconds=60) as stage:
+        await stage.handle.cancel()
+        assert await is_cancelled(stage.handle)
     first, second = cluster.outcome.attempts
     assert (first.launch, first.reason == Reason.CANCELLED) == (1, False)
     assert (second.launch, second.attempt, second.reason) == (2, 2, Reason.CANCELLED)
@@ -55,12 +51,11 @@ async def test_the_attempt_that_a_cancellation_ended_is_listed(staged: Staged) -
 async def test_a_job_that_is_being_created_is_stopped(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)])
     cluster.may_launch.clear()
-    async with staged(cluster) as stage:
-        handle = await stage.start()
+    async with staged.run(cluster) as stage:
         await in_time(cluster.launching.wait())
-        await handle.cancel()
+        await stage.handle.cancel()
         cluster.may_launch.set()
-        assert await is_cancelled(handle)
+        assert await is_cancelled(stage.handle)
     [job] = cluster.jobs.values()
     assert job.stopped_at is not None
     assert job.grace == 10
@@ -70,12 +65,10 @@ async def test_a_job_that_is_being_created_is_stopped(staged: Staged) -> None:
 @pytest.mark.parametrize("is_deleted", [False, True])
 async def test_a_success_before_the_cancellation_stays_a_success(*, staged: Staged, is_deleted: bool) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=20)], is_end_unseen=True)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(60)
+    async with staged.run(cluster, seconds=60) as stage:
         cluster.is_deleted = is_deleted
-        await handle.cancel()
-        assert (await result_of(handle))["phase"] == "Succeeded"
+        await stage.handle.cancel()
+        await stage.succeeds()
     assert is_deleted or cluster.outcome.phase is Phase.SUCCEEDED
 
 
@@ -83,16 +76,15 @@ async def test_a_success_before_the_cancellation_stays_a_success(*, staged: Stag
 async def test_a_cancellation_while_the_outcome_is_recorded_has_no_effect(staged: Staged, end: Verdict | None) -> None:
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=0, verdict=end)], backoff_limit=0)
     cluster.may_record.clear()
-    async with staged(cluster) as stage:
-        handle = await stage.start()
+    async with staged.run(cluster) as stage:
         await in_time(cluster.recording.wait())
-        await handle.cancel()
-        await stage.settle(handle)
+        await stage.handle.cancel()
+        await stage.settle()
         cluster.may_record.set()
         if end is None:
-            assert (await result_of(handle))["phase"] == "Succeeded"
+            await stage.succeeds()
         else:
-            assert (await failure_of(handle)).type == "InferenceFailed"
+            assert (await stage.fails()).type == "InferenceFailed"
     assert cluster.records == 1
 
 

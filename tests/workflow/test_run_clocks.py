@@ -7,7 +7,7 @@ import pytest
 from inferrun.reasons import Reason
 from inferrun.timestamps import rfc3339
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
-from tests.workflow.stage import Staged, failure_of, in_time, result_of
+from tests.workflow.stage import Staged, in_time
 from workflows.messages import SpecChanged, Verdict, VerdictKind
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
@@ -52,15 +52,16 @@ async def test_a_start_that_is_signalled_along_with_the_end_of_the_stopped_launc
         plans=[Plan(ends_after=None, is_gone=True), succeeds()], timeout_seconds=10, start_is_seen_after=None
     )
     cluster.may_launch.clear()
-    async with staged(cluster) as stage:
-        handle = await stage.start()
+    async with staged.run(cluster) as stage:
         await in_time(cluster.launching.wait())
         began = rfc3339(cluster.now - timedelta(seconds=20))
         job = {"job_uid": "uid-inf-iris-1", "launch": 1}
-        await handle.signal(STARTED_SIGNAL, Started.model_validate({**job, "pod_uid": "pod-a", "started_at": began}))
-        await handle.signal(ENDED_SIGNAL, Ended.model_validate({**job, "pod_uid": named}))
+        await stage.handle.signal(
+            STARTED_SIGNAL, Started.model_validate({**job, "pod_uid": "pod-a", "started_at": began})
+        )
+        await stage.handle.signal(ENDED_SIGNAL, Ended.model_validate({**job, "pod_uid": named}))
         cluster.may_launch.set()
-        error = await failure_of(handle)
+        error = await stage.fails()
     assert error.type == "DeadlineExceeded"
     assert len(cluster.jobs) == 1
 
@@ -85,20 +86,16 @@ async def test_a_failure_without_time_for_a_retry_is_reported_with_its_message(s
 @pytest.mark.parametrize("seconds", [1000, 0], ids=["raised", "removed"])
 async def test_an_edit_of_the_timeout_of_a_running_run_acts(staged: Staged, seconds: int) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=500)], timeout_seconds=100)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(50)
-        await stage.change_timeout(handle, seconds)
-        assert (await result_of(handle))["phase"] == "Succeeded"
+    async with staged.run(cluster, seconds=50) as stage:
+        await stage.change_timeout(seconds)
+        await stage.succeeds()
 
 
 async def test_lowering_the_timeout_of_a_running_run_takes_effect_at_once(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=100_000)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(50)
-        await stage.change_timeout(handle, 20)
-        error = await failure_of(handle)
+    async with staged.run(cluster, seconds=50) as stage:
+        await stage.change_timeout(20)
+        error = await stage.fails()
     [job] = cluster.jobs.values()
     assert "timeoutSeconds of 20 s" in str(error)
     assert job.stopped_after == pytest.approx(50, abs=5)
@@ -107,11 +104,9 @@ async def test_lowering_the_timeout_of_a_running_run_takes_effect_at_once(staged
 async def test_an_edited_timeout_applies_to_the_next_attempt(staged: Staged) -> None:
     plans = [Plan(ends_after=60, verdict=fails().verdict), Plan(starts_after=2, ends_after=None)]
     cluster = Cluster(plans=plans, timeout_seconds=100)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
-        await stage.change_timeout(handle, 700)
-        error = await failure_of(handle)
+    async with staged.run(cluster, seconds=30) as stage:
+        await stage.change_timeout(700)
+        error = await stage.fails()
     _, second = cluster.jobs.values()
     assert "timeoutSeconds of 700 s" in str(error)
     assert second.stopped_after == pytest.approx(2 + 640, abs=3)
@@ -120,11 +115,9 @@ async def test_an_edited_timeout_applies_to_the_next_attempt(staged: Staged) -> 
 async def test_a_removed_timeout_does_not_limit_the_next_attempt(staged: Staged) -> None:
     plans = [Plan(ends_after=60, verdict=fails().verdict), succeeds(ends_after=5000)]
     cluster = Cluster(plans=plans, timeout_seconds=100)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
-        await stage.change_timeout(handle, 0)
-        assert (await result_of(handle))["phase"] == "Succeeded"
+    async with staged.run(cluster, seconds=30) as stage:
+        await stage.change_timeout(0)
+        await stage.succeeds()
 
 
 async def test_an_edit_during_a_launch_overrides_what_the_launch_read(
@@ -132,13 +125,12 @@ async def test_an_edit_during_a_launch_overrides_what_the_launch_read(
 ) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=100)
     cluster.may_launch.clear()
-    async with staged(cluster) as stage:
-        handle = await stage.start()
+    async with staged.run(cluster) as stage:
         await in_time(cluster.launching.wait())
         cluster.spec_at_launch = SpecChanged(timeout_seconds=100)
-        await stage.change_timeout(handle, 300)
+        await stage.change_timeout(300)
         cluster.may_launch.set()
-        assert "timeoutSeconds of 300 s" in str(await failure_of(handle))
+        assert "timeoutSeconds of 300 s" in str(await stage.fails())
 
 
 async def test_a_runner_that_exits_at_its_deadline_fails_the_run_although_attempts_are_left(staged: Staged) -> None:
@@ -153,11 +145,9 @@ async def test_a_runner_that_exits_at_a_deadline_that_was_raised_since_is_relaun
     staged: Staged,
 ) -> None:
     cluster = Cluster(plans=[Plan(ends_after=99, verdict=OUT_OF_TIME), succeeds()], timeout_seconds=100)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
-        await stage.change_timeout(handle, 1000)
-        assert (await result_of(handle))["phase"] == "Succeeded"
+    async with staged.run(cluster, seconds=30) as stage:
+        await stage.change_timeout(1000)
+        await stage.succeeds()
     first, second = cluster.jobs.values()
     assert (first.request.attempt, second.request.attempt) == (1, 1)
     assert (first.request.launch, second.request.launch) == (1, 2)
@@ -215,13 +205,11 @@ async def test_the_clock_stops_while_a_disrupted_pod_is_replaced(staged: Staged)
 
 async def test_a_forged_start_without_a_valid_time_is_dropped(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(starts_after=20)], timeout_seconds=100)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(5)
+    async with staged.run(cluster, seconds=5) as stage:
         [job] = cluster.jobs.values()
         forged = {"job_uid": job.uid, "launch": 1, "pod_uid": "pod", "started_at": "soon"}
-        await handle.signal(STARTED_SIGNAL, forged)
-        assert (await result_of(handle))["phase"] == "Succeeded"
+        await stage.handle.signal(STARTED_SIGNAL, forged)
+        await stage.succeeds()
 
 
 async def test_a_run_whose_pods_are_disrupted_too_often_is_stopped(staged: Staged) -> None:

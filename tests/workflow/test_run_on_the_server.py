@@ -74,7 +74,7 @@ async def test_a_launch_with_a_long_history_continues_as_new_and_its_job_goes_on
             return (await latest.describe()).run_id != first
 
         await until(is_continued)
-        await stage.change_timeout(latest, 1)
+        await stage.change_timeout(1)
         assert (await failure_of(latest)).type == "DeadlineExceeded"
         stage.started.clear()  # the end of the first execution is not a result
     assert len(cluster.looks) == 1, "the launch is not created anew"
@@ -91,7 +91,7 @@ async def test_an_edit_that_is_being_read_is_not_lost_when_the_run_continues_as_
         await in_time(cluster.launching.wait())
         first = (await latest.describe()).run_id
         cluster.may_read_spec.clear()
-        await stage.change_timeout(latest, 1)
+        await stage.change_timeout(1)
         await until(lambda: stage.has_started(handle, activity_options.READ_SPEC.name, times=1))
 
         async def should_continue() -> bool:

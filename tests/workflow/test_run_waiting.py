@@ -7,7 +7,7 @@ import pytest
 from inferrun.reasons import Reason
 from inferrun.resources import Attempt
 from tests.workflow.cluster import Cluster, Plan
-from tests.workflow.stage import Staged, failure_of, result_of, until
+from tests.workflow.stage import Staged, until
 from workflows import messages
 from workflows.run_progress import RunProgress
 
@@ -18,11 +18,9 @@ FOUR_WEEKS = 28
 
 async def test_a_signal_makes_a_waiting_run_check_at_once(staged: Staged) -> None:
     cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND])
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(100)
-        await handle.signal(messages.LOOK_AGAIN_SIGNAL)
-        assert (await result_of(handle))["phase"] == "Succeeded"
+    async with staged.run(cluster, seconds=100) as stage:
+        await stage.handle.signal(messages.LOOK_AGAIN_SIGNAL)
+        await stage.succeeds()
     first, second = cluster.looks
     assert (second - first).total_seconds() == pytest.approx(100, abs=5)
 
@@ -37,14 +35,12 @@ async def test_a_waiting_run_checks_after_ten_minutes_and_then_less_and_less_oft
 
 async def test_a_signal_begins_the_intervals_anew(staged: Staged) -> None:
     cluster = Cluster(always_waits=Reason.MODEL_NOT_READY)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(2000)  # checked after 600 and 1,800 s
-        await handle.signal(messages.LOOK_AGAIN_SIGNAL)
+    async with staged.run(cluster, seconds=2000) as stage:  # checked after 600 and 1,800 s
+        await stage.handle.signal(messages.LOOK_AGAIN_SIGNAL)
         await until(lambda: _has_looked(cluster, times=4))
         await stage.pass_by(700)
         await until(lambda: _has_looked(cluster, times=5))
-        await handle.terminate()
+        await stage.handle.terminate()
     pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
     assert pauses[-1] == pytest.approx(600, abs=5)
 
@@ -55,13 +51,12 @@ async def _has_looked(cluster: Cluster, *, times: int) -> bool:
 
 async def test_a_wait_of_four_weeks_for_a_model_costs_few_history_events(staged: Staged) -> None:
     cluster = Cluster(always_waits=Reason.MODEL_NOT_READY)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
+    async with staged.run(cluster) as stage:
         for _ in range(FOUR_WEEKS):
             await stage.pass_by(86_400)
-        found = await handle.describe()
+        found = await stage.handle.describe()
         assert not found.raw_description.pending_activities
-        await handle.terminate()
+        await stage.handle.terminate()
     checks = 9 + 4 * FOUR_WEEKS
     assert len(cluster.looks) <= checks
     assert found.history_length <= checks * 6
@@ -69,10 +64,9 @@ async def test_a_wait_of_four_weeks_for_a_model_costs_few_history_events(staged:
 
 async def test_a_waiting_run_fails_when_its_pending_timeout_expires(staged: Staged) -> None:
     cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND, pending_timeout_seconds=1500)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        error = await failure_of(handle)
-        closed = (await handle.describe()).close_time
+    async with staged.run(cluster) as stage:
+        error = await stage.fails()
+        closed = (await stage.handle.describe()).close_time
     assert error.type == "PendingTimeout"
     assert "the run waited longer than pendingTimeoutSeconds: it waits: ConfigNotFound" in str(error)
     assert closed is not None
@@ -82,21 +76,17 @@ async def test_a_waiting_run_fails_when_its_pending_timeout_expires(staged: Stag
 
 async def test_a_run_deleted_while_it_waits_ends_at_its_next_check(staged: Staged) -> None:
     cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(60)
+    async with staged.run(cluster, seconds=60) as stage:
         cluster.is_deleted = True
-        await handle.signal(messages.LOOK_AGAIN_SIGNAL)
-        assert (await result_of(handle))["reason"] == "RunDeleted"
+        await stage.handle.signal(messages.LOOK_AGAIN_SIGNAL)
+        assert (await stage.result())["reason"] == "RunDeleted"
 
 
 async def test_an_edit_of_the_timeout_while_the_run_waits_applies_to_the_launch(staged: Staged) -> None:
     cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND], plans=[Plan(ends_after=None)])
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
-        await stage.change_timeout(handle, 77)
-        assert "timeoutSeconds of 77 s" in str(await failure_of(handle))
+    async with staged.run(cluster, seconds=30) as stage:
+        await stage.change_timeout(77)
+        assert "timeoutSeconds of 77 s" in str(await stage.fails())
 
 
 async def test_unwatched_reasons_are_checked_soon_and_then_at_growing_intervals(staged: Staged) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from inferrun.timestamps import rfc3339
 from tests.workflow.cluster import Cluster, Plan, fails
-from tests.workflow.stage import Staged, failure_of, in_time
+from tests.workflow.stage import Staged, in_time
 from workflows.signals import STARTED_SIGNAL, Started
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -42,15 +42,14 @@ async def test_a_stop_that_comes_too_early_is_tried_again_when_the_time_is_over(
         clock_ahead=ahead,
         start_is_seen_after=None,
     )
-    async with staged(cluster) as stage:
-        handle = await stage.start()
+    async with staged.run(cluster) as stage:
         await in_time(cluster.launching.wait())
         await stage.pass_by(55)
         [job] = cluster.jobs.values()
         began = rfc3339(job.created - timedelta(days=1))
         forged = Started(job_uid=job.uid, launch=1, pod_uid=f"{job.name}-pod-0", started_at=began)
-        await handle.signal(STARTED_SIGNAL, forged)
-        error = await failure_of(handle)
+        await stage.handle.signal(STARTED_SIGNAL, forged)
+        error = await stage.fails()
     assert error.type == "DeadlineExceeded"
     assert job.stopped_after == pytest.approx(150, abs=5)
     assert len(cluster.stops) <= 3

@@ -18,7 +18,7 @@ from inferrun.run_result import RunResult
 from inferrun.submission import parse_submission
 from inferrun.timestamps import utc_now
 from tests.unit.launches import INSTALLATION
-from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until
+from tests.workflow.submissions import REQUEST, WAIT_SECONDS, FrontDoor, result_for, served
 from workflows import messages
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 
@@ -36,17 +36,14 @@ def history_of(client: Client, queue: str) -> SubmissionHistory:
 
 async def end_one(client: Client, queue: str, *, workflow_id: str | None = None) -> RunRef:
     """The run of a submission, which has ended."""
-    runs = Runs()
-    handle = await start(client, queue, key=workflow_id)
+    runs = FrontDoor(client=client, queue=queue)
+    handle = await runs.start(key=workflow_id)
     run = RunRef(namespace="team", name=submitted_run_name(handle.id), uid=f"uid-{uuid.uuid4()}")
     identity, memo = run_workflow_id(run), {"installation": INSTALLATION.id, "run": run}
     executing = await client.start_workflow(messages.RUN_WORKFLOW, run, id=identity, task_queue=queue, memo=memo)
     await executing.terminate()
     async with served(client, queue, runs):
-        await until(lambda: handle.id in runs.made)
-        made = runs.made[handle.id]
-        runs.results[made.uid] = result_for(made, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
-        await handle.signal(messages.LOOK_AGAIN_SIGNAL)
+        made = await runs.report(handle)
         await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     return made
 

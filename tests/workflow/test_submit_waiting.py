@@ -7,7 +7,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from inferrun.reasons import Phase, Reason
 from tests.workflow.stage import is_cancelled, result_of
-from tests.workflow.submissions import Runs, result_for, served, start, until
+from tests.workflow.submissions import front_door, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -21,15 +21,13 @@ def cached_workflows(request: pytest.FixtureRequest) -> int:
 
 
 async def test_an_end_whose_signal_was_lost_is_found_before_the_wait_has_doubled(
-    skipping: WorkflowEnvironment, task_queue: str, cached_workflows: int
+    skipping: WorkflowEnvironment, cached_workflows: int
 ) -> None:
-    runs = Runs()
-    async with served(skipping.client, task_queue, runs, cached_workflows=cached_workflows):
-        handle = await start(skipping.client, task_queue)
-        await until(lambda: handle.id in runs.made)
+    async with front_door(skipping.client, cached_workflows=cached_workflows) as runs:
+        handle = await runs.start()
+        run = await runs.made_by(handle)
         await skipping.sleep(40 * MINUTE)
-        run = runs.made[handle.id]
-        runs.results[run.uid] = result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+        runs.succeed(run)
         assert (await result_of(handle))["uid"] == run.uid
     assert len(runs.looks) == 3
     pauses = [(after - before).total_seconds() for before, after in pairwise(runs.looks)]
@@ -38,36 +36,32 @@ async def test_an_end_whose_signal_was_lost_is_found_before_the_wait_has_doubled
 
 @pytest.mark.parametrize("is_cancelled_first", [False, True], ids=["waiting", "cancelled"])
 async def test_a_submission_that_waits_for_four_weeks_checks_its_run_less_than_130_times(
-    skipping: WorkflowEnvironment, task_queue: str, *, is_cancelled_first: bool
+    skipping: WorkflowEnvironment, *, is_cancelled_first: bool
 ) -> None:
-    runs = Runs()
-    async with served(skipping.client, task_queue, runs, cached_workflows=1000):
-        handle = await start(skipping.client, task_queue)
-        await until(lambda: handle.id in runs.made)
+    async with front_door(skipping.client) as runs:
+        handle = await runs.start()
+        run = await runs.made_by(handle)
         if is_cancelled_first:
             await handle.cancel()
             await until(lambda: bool(runs.cancelled))
         await skipping.sleep(24 * 60 * MINUTE)
         first_day = len(runs.looks)
         await skipping.sleep(27 * 24 * 60 * MINUTE)
-        run = runs.made[handle.id]
-        runs.results[run.uid] = result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+        runs.succeed(run)
         assert (await result_of(handle))["uid"] == run.uid
     assert first_day <= (15 if is_cancelled_first else 8)
     assert 100 < len(runs.looks) < 130
 
 
 async def test_a_cancelled_submission_checks_its_run_sooner(
-    skipping: WorkflowEnvironment, task_queue: str, cached_workflows: int
+    skipping: WorkflowEnvironment, cached_workflows: int
 ) -> None:
-    runs = Runs()
-    async with served(skipping.client, task_queue, runs, cached_workflows=cached_workflows):
-        handle = await start(skipping.client, task_queue)
-        await until(lambda: handle.id in runs.made)
+    async with front_door(skipping.client, cached_workflows=cached_workflows) as runs:
+        handle = await runs.start()
+        run = await runs.made_by(handle)
         await handle.cancel()
         await until(lambda: bool(runs.cancelled))
         await skipping.sleep(25)
-        run = runs.made[handle.id]
-        runs.results[run.uid] = result_for(run, phase=Phase.FAILED, reason=Reason.CANCELLED)
+        runs.end(run, phase=Phase.FAILED, reason=Reason.CANCELLED)
         assert await is_cancelled(handle)
     assert len(runs.looks) == 2

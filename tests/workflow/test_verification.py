@@ -58,11 +58,9 @@ async def test_an_earlier_lost_pod_is_ruled_out_before_the_run_fails(staged: Sta
 
 async def test_an_earlier_lost_pod_that_commits_late_makes_the_run_succeed(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost(), Plan(ends_after=None)], timeout_seconds=300)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(60)
+    async with staged.run(cluster, seconds=60) as stage:
         cluster.finding = COMMITTED
-        assert (await result_of(handle))["phase"] == "Succeeded"
+        await stage.succeeds()
 
 
 async def test_a_clear_failure_is_not_verified(staged: Staged) -> None:
@@ -80,29 +78,23 @@ async def test_a_deadline_during_the_commit_is_a_success(staged: Staged) -> None
 @pytest.mark.parametrize("is_suspended", [False, True], ids=["cancelled", "suspended"])
 async def test_a_run_that_is_stopped_during_its_commit_has_succeeded(*, staged: Staged, is_suspended: bool) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
-        await (stage.suspend(handle) if is_suspended else handle.cancel())
-        assert (await result_of(handle))["phase"] == "Succeeded"
+    async with staged.run(cluster, seconds=30) as stage:
+        await (stage.suspend() if is_suspended else stage.handle.cancel())
+        await stage.succeeds()
 
 
 async def test_a_cancellation_during_a_verification_waits_for_what_it_finds(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost()], finding=COMMITTED, verification_seconds=60)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(20)
-        await handle.cancel()
-        assert (await result_of(handle))["phase"] == "Succeeded"
+    async with staged.run(cluster, seconds=20) as stage:
+        await stage.handle.cancel()
+        await stage.succeeds()
 
 
 async def test_a_cancelled_waiting_run_is_not_verified(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(starts_after=None, ends_after=None)])
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
-        await handle.cancel()
-        assert await is_cancelled(handle)
+    async with staged.run(cluster, seconds=30) as stage:
+        await stage.handle.cancel()
+        assert await is_cancelled(stage.handle)
     assert not cluster.verifications
 
 
@@ -124,11 +116,9 @@ async def test_what_cannot_be_found_out_is_said_and_retried(staged: Staged) -> N
 
 async def test_a_run_that_is_deleted_meanwhile_is_not_waited_for(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost()], verification_seconds=None)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
+    async with staged.run(cluster, seconds=30) as stage:
         cluster.is_deleted = True
-        assert (await result_of(handle))["phase"] == Phase.FAILED
+        assert (await stage.result())["phase"] == Phase.FAILED
 
 
 async def test_a_verification_costs_few_events(staged: Staged) -> None:
