@@ -47,6 +47,18 @@ def found(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> 
     return answer
 
 
+def waits(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> NotYet:
+    answer = ask(item, others, **wanted)
+    assert isinstance(answer, NotYet), answer
+    return answer
+
+
+def refusal(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> str:
+    answer = ask(item, others, **wanted)
+    assert isinstance(answer, Never), answer
+    return answer.message
+
+
 # As KServe wrote them
 
 
@@ -251,17 +263,16 @@ def test_the_authorities_are_those_of_the_address_that_is_used() -> None:
 
 
 def test_a_ready_object_without_any_address_waits_for_the_predictors_service() -> None:
-    answer = ask(standard(status=NOWHERE), {PREDICTOR: None, OLDER: None})
-    assert isinstance(answer, NotYet)
+    answer = waits(standard(status=NOWHERE), {PREDICTOR: None, OLDER: None})
     assert "Service sklearn-iris-predictor does not exist" in answer.message
     assert answer.is_other
 
 
 def test_model_mesh_has_a_grpc_address_next_to_the_rest_one() -> None:
     assert found(standard(status=MESH), protocol="grpc-v2").url == "grpc://modelmesh-serving.kserve-test:8033"
-    answer = ask(merged(standard(status=MESH), {"status": {"components": None}}))
-    assert isinstance(answer, Never)
-    assert "grpc://modelmesh-serving.kserve-test:8033" in answer.message
+    assert "grpc://modelmesh-serving.kserve-test:8033" in refusal(
+        merged(standard(status=MESH), {"status": {"components": None}})
+    )
 
 
 # The gate
@@ -298,24 +309,22 @@ def test_a_failed_load_of_the_generation_before_an_edit_is_waited_for_until_kser
     """Its Deployment has exceeded the deadline, and does not show the edit yet."""
     late = {DEPLOYMENT: deployment(reason="ProgressDeadlineExceeded")}
     item = failed(metadata={"generation": 2})
-    assert isinstance(ask(edited(item, "2026-11-21T02:59:30Z"), late), NotYet)
-    assert isinstance(ask(edited(item, "2026-11-21T02:58:59Z"), late), Never)
+    waits(edited(item, "2026-11-21T02:59:30Z"), late)
+    refusal(edited(item, "2026-11-21T02:58:59Z"), late)
 
 
 @pytest.mark.parametrize("known", [None, UNREADABLE])
 def test_without_a_deployment_a_failed_load_is_final_some_time_after_the_last_edit(known: Any) -> None:
     for item in (failed(), failed(status={"deploymentMode": "Knative"})):
-        answer = ask(edited(item, "2026-11-21T02:51:00Z"), {DEPLOYMENT: known})
-        assert isinstance(answer, NotYet)
+        answer = waits(edited(item, "2026-11-21T02:51:00Z"), {DEPLOYMENT: known})
         assert answer.until == datetime(2026, 11, 21, 3, 1, tzinfo=UTC)
-        assert isinstance(ask(edited(item, "2026-11-21T02:49:00Z"), {DEPLOYMENT: known}), Never)
+        refusal(edited(item, "2026-11-21T02:49:00Z"), {DEPLOYMENT: known})
 
 
 def test_an_invalid_spec_is_final_when_kserve_had_the_time_to_read_its_edit() -> None:
-    answer = ask(edited(failed("InvalidSpec"), "2026-11-21T02:59:30Z"))
-    assert isinstance(answer, NotYet)
+    answer = waits(edited(failed("InvalidSpec"), "2026-11-21T02:59:30Z"))
     assert answer.until == datetime(2026, 11, 21, 3, 0, 30, tzinfo=UTC)
-    assert isinstance(ask(edited(failed("InvalidSpec"), "2026-11-21T02:58:30Z")), Never)
+    refusal(edited(failed("InvalidSpec"), "2026-11-21T02:58:30Z"))
 
 
 @pytest.mark.parametrize(
@@ -325,8 +334,7 @@ def test_an_invalid_spec_is_final_when_kserve_had_the_time_to_read_its_edit() ->
 )
 def test_an_object_that_is_ready_is_waited_for_while_pods_of_its_previous_version_serve(known: Json) -> None:
     """KServe copies Ready from the Deployment, which is available as long as enough Pods are, old or new."""
-    answer = ask(standard(), {DEPLOYMENT: known})
-    assert isinstance(answer, NotYet)
+    answer = waits(standard(), {DEPLOYMENT: known})
     assert answer.is_other
     assert "InferenceService kserve-test/sklearn-iris is being updated" in answer.message
     assert "kubectl -n kserve-test rollout status deployment sklearn-iris-predictor" in answer.message
@@ -334,12 +342,12 @@ def test_an_object_that_is_ready_is_waited_for_while_pods_of_its_previous_versio
 
 def test_a_deployment_that_only_scales_is_not_waited_for() -> None:
     for known in (deployment(new=3, reason="ReplicaSetUpdated"), deployment(new=0), UNREADABLE, None):
-        assert isinstance(ask(standard(), {DEPLOYMENT: known}), ModelAddress)
+        found(standard(), {DEPLOYMENT: known})
 
 
 def test_an_llm_service_is_waited_for_while_pods_of_its_previous_version_serve() -> None:
-    assert isinstance(ask(llm(), {LLM_DEPLOYMENT: deployment(old=1, new=1)}), NotYet)
-    assert isinstance(ask(llm(status={"workloads": None}), {LLM_DEPLOYMENT: None}), ModelAddress)
+    waits(llm(), {LLM_DEPLOYMENT: deployment(old=1, new=1)})
+    found(llm(status={"workloads": None}), {LLM_DEPLOYMENT: None})
 
 
 def test_a_model_that_was_scaled_to_zero_is_ready_to_be_woken_up() -> None:
@@ -394,16 +402,14 @@ WAITS: dict[str, tuple[Json, dict[Other, Any], str]] = {
 @pytest.mark.parametrize("case", WAITS)
 def test_an_object_that_is_not_ready_is_waited_for_with_the_reason(case: str) -> None:
     item, others, said = WAITS[case]
-    answer = ask(item, others)
-    assert isinstance(answer, NotYet)
-    assert said in answer.message
+    assert said in waits(item, others).message
 
 
 def test_an_edit_that_did_not_reach_the_deployment_does_not_hold_runs_for_ever() -> None:
     """KServe copies observedGeneration from the Deployment, which an edit of spec.predictor.timeout does not change."""
     item = standard(metadata={"generation": 2})
-    assert isinstance(ask(edited(item, "2026-11-21T02:59:30Z")), NotYet)
-    assert isinstance(ask(edited(item, "2026-11-21T02:58:59Z")), ModelAddress)
+    waits(edited(item, "2026-11-21T02:59:30Z"))
+    found(edited(item, "2026-11-21T02:58:59Z"))
 
 
 @pytest.mark.parametrize(
@@ -417,9 +423,9 @@ def test_an_edit_that_did_not_reach_the_deployment_does_not_hold_runs_for_ever()
 )
 def test_a_configuration_error_of_an_llm_service_is_final(kind: str, reason: str) -> None:
     given: Any = {kind: ("False", reason, "llminferenceserviceconfig big not found"), "Ready": ("False", reason, "x")}
-    answer = ask(llm(status={"conditions": conditions(**given)}))
-    assert isinstance(answer, Never)
-    assert f"{kind} is False ({reason}: llminferenceserviceconfig big not found)" in answer.message
+    assert f"{kind} is False ({reason}: llminferenceserviceconfig big not found)" in refusal(
+        llm(status={"conditions": conditions(**given)})
+    )
 
 
 def test_malformed_statuses_raise_nothing() -> None:
@@ -432,7 +438,7 @@ def test_malformed_statuses_raise_nothing() -> None:
     )
     for status in statuses:
         for item in (standard(), llm()):
-            assert isinstance(ask({**item, "status": status}), NotYet)
+            waits({**item, "status": status})
 
 
 # Name and protocol
@@ -470,6 +476,10 @@ SHARED = Other("clusterservingruntimes", "", "kserve-sklearnserver")
 OWN = Other("servingruntimes", "kserve-test", "own-runtime")
 
 
+def served_by(runtime: Other, **model: Any) -> Json:
+    return with_model(standard(status={"clusterServingRuntimeName": runtime.name}), **model)
+
+
 @pytest.mark.parametrize(
     ("model", "status", "others", "protocol"),
     [
@@ -487,10 +497,10 @@ def test_the_protocol_is_the_declared_one_or_one_of_the_runtime_that_the_runner_
 
 
 def test_a_runtime_is_asked_for_only_if_the_object_leaves_the_protocol_open() -> None:
-    item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}))
+    item = served_by(SHARED)
     assert ask(item) == Needs(SHARED)
-    assert isinstance(ask(item, protocol="v2"), ModelAddress)
-    assert isinstance(ask(with_model(item, protocolVersion="v2")), ModelAddress)
+    found(item, protocol="v2")
+    found(with_model(item, protocolVersion="v2"))
 
 
 TORCH = Other("clusterservingruntimes", "", "kserve-torchserve")
@@ -503,7 +513,7 @@ VLLM = Other("clusterservingruntimes", "", "kserve-vllmserver")
     ids=["annotated", "named", "unreadable"],
 )
 def test_torchserve_is_started_with_v1_unless_the_object_says_otherwise(used: Other, known: Any) -> None:
-    item = with_model(standard(status={"clusterServingRuntimeName": used.name}), modelFormat={"name": "pytorch"})
+    item = served_by(used, modelFormat={"name": "pytorch"})
     assert found(item, {used: known}).protocol == "v1"
     assert found(with_model(item, protocolVersion="v2")).protocol == "v2"
 
@@ -522,9 +532,7 @@ def test_vllm_speaks_openais_api_unless_its_runtime_lists_the_protocol_that_kser
     *, used: Other, known: Any, protocol: str, is_our_runner: bool
 ) -> None:
     """KServe's webhook adds `protocolVersion: v2` to each model of this format that has none."""
-    item = with_model(
-        standard(status={"clusterServingRuntimeName": used.name}), modelFormat={"name": "vLLM"}, protocolVersion="v2"
-    )
+    item = served_by(used, modelFormat={"name": "vLLM"}, protocolVersion="v2")
     answer = found(item, {used: known}, is_our_runner=is_our_runner)
     assert answer.protocol == protocol
     if protocol == "openai":
@@ -533,18 +541,17 @@ def test_vllm_speaks_openais_api_unless_its_runtime_lists_the_protocol_that_kser
 
 @pytest.mark.parametrize("known", [runtime("v1"), None, UNREADABLE])
 def test_a_model_that_declares_no_protocol_speaks_v1_as_in_kserve(known: Any) -> None:
-    item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}))
+    item = served_by(SHARED)
     answer = found(item, {SHARED: known})
     assert (answer.protocol, answer.url) == ("v1", f"http://{HOST}/v1/models/sklearn-iris:predict")
 
 
 def test_a_model_that_speaks_no_protocol_of_the_runner_is_refused_with_what_to_do() -> None:
-    item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}), protocolVersion="grpc-v1")
-    answer = ask(item, {SHARED: runtime("grpc-v1")})
-    assert isinstance(answer, Never)
+    item = served_by(SHARED, protocolVersion="grpc-v1")
+    message = refusal(item, {SHARED: runtime("grpc-v1")})
     assert (
         "speaks grpc-v1, but the built-in runner speaks v2 and openai and v1 and grpc-v2; set protocolVersion: v2"
-        in answer.message
+        in message
     )
     assert found(item, {SHARED: runtime("grpc-v1")}, is_our_runner=False).protocol == "grpc-v1"
 
@@ -585,7 +592,7 @@ def test_a_model_that_speaks_grpc_only_is_reached_at_the_port_for_grpc(case: str
 
 
 def test_a_runtime_that_offers_only_grpc_is_used_with_it() -> None:
-    item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}))
+    item = served_by(SHARED)
     answer = found(item, {SHARED: runtime("grpc-v2"), PREDICTOR: service(port(8081, name="h2c"))})
     assert (answer.protocol, answer.url) == ("grpc-v2", f"grpc://{HOST}:8081")
 
@@ -607,8 +614,7 @@ def test_hugging_face_models_have_openais_api_below_a_path() -> None:
 
 
 def test_behind_a_gateway_the_internal_address_that_knows_the_model_is_preferred() -> None:
-    answer = ask(llm_with_router())
-    assert isinstance(answer, ModelAddress)
+    answer = found(llm_with_router())
     assert (answer.url, answer.model_name) == (
         "http://gw.kserve.svc.cluster.local:8080/kserve-test/tiny-llm/v1",
         "tiny",
@@ -628,9 +634,7 @@ def test_without_addresses_the_promoted_url_is_used(addresses: list[Json] | None
     """As in v1alpha1, and if a gateway has no address of its own."""
     item = llm_with_router(apiVersion="serving.kserve.io/v1alpha1", status={"addresses": addresses})
     assert found(item).url == "https://models.example.com/kserve-test/tiny-llm/v1"
-    answer = ask(merged(item, {"status": {"url": None}}))
-    assert isinstance(answer, NotYet)
-    assert "no address yet" in answer.message
+    assert "no address yet" in waits(merged(item, {"status": {"url": None}})).message
 
 
 def test_status_address_is_not_read() -> None:
@@ -664,12 +668,8 @@ def test_an_adapter_is_addressed_by_its_name_and_an_unknown_one_is_refused() -> 
         found(llm_with_router(spec={"model": {"lora": {"adapters": adapters}}}), model_name="legal").model_name
         == "legal"
     )
-    answer = ask(item, model_name="medical")
-    assert isinstance(answer, Never)
-    assert (
-        "kserve.modelName is 'medical', but LLMInferenceService kserve-test/tiny-llm serves tiny, legal"
-        in answer.message
-    )
+    message = refusal(item, model_name="medical")
+    assert "kserve.modelName is 'medical', but LLMInferenceService kserve-test/tiny-llm serves tiny, legal" in message
 
 
 BASE = Other("llminferenceserviceconfigs", "kserve-test", "base")
@@ -706,7 +706,7 @@ def test_a_base_that_must_not_be_read_is_warned_about() -> None:
 def test_the_models_that_addresses_list_make_reading_the_bases_needless() -> None:
     item = llm_with_router(spec={"baseRefs": [{"name": "base"}], "model": {"name": "not-this"}})
     assert found(item).model_name == "tiny"
-    assert isinstance(ask(item, model_name="not-this"), Never)
+    refusal(item, model_name="not-this")
 
 
 def test_adapters_and_routes_of_a_base_count() -> None:
@@ -721,9 +721,7 @@ def test_without_a_router_and_addresses_the_workloads_service_is_used() -> None:
     """KServe 0.16 writes addresses only for routes; its template serves without TLS."""
     item = llm(apiVersion="serving.kserve.io/v1alpha1", status={"addresses": None})
     assert found(item).url == "http://tiny-llm-kserve-workload-svc.kserve-test.svc.cluster.local:8000/v1"
-    answer = ask(item, {WORKLOAD: None})
-    assert isinstance(answer, NotYet)
-    assert answer.is_other
+    assert waits(item, {WORKLOAD: None}).is_other
 
 
 # Limits
