@@ -5,6 +5,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy
 import orjson
@@ -41,8 +42,12 @@ def input_of(metadata: object, wanted: str = "", *columns: str) -> TensorSpec:
     return signature_of(Tensors(inputs=inputs), metadata, wanted, target="model 'm'").inputs[0]
 
 
-def described(shape: list[object] | None, datatype: str = "FP32") -> TensorSpec:
-    return input_of({"inputs": [{"name": "x", "datatype": datatype, "shape": shape}]})
+def described(shape: list[object] | None, datatype: str = "FP32", *columns: str) -> TensorSpec:
+    return input_of({"inputs": [{"name": "x", "datatype": datatype, "shape": shape}]}, "", *columns)
+
+
+def table(**columns: Any) -> ArrowRecords:
+    return ArrowRecords(pyarrow.record_batch(columns))
 
 
 def content_of(tensor: Tensor) -> bytes:
@@ -256,8 +261,6 @@ def test_without_a_record_that_can_be_sent_nothing_is_sent() -> None:
     assert tensors == []
 
 
-VIEWS = pyarrow.DictionaryArray.from_arrays([0, 1, 0], pyarrow.array(["a", "b"], pyarrow.string_view()))
-
 COLUMNS = {
     "numbers": (pyarrow.array([1, None, 3], pyarrow.int64()), "FP32", {}),
     "integers that FP32 rounds": (pyarrow.array([16_777_216, 16_777_217, None], pyarrow.int64()), "FP32", {1}),
@@ -300,47 +303,37 @@ def test_decimals_become_floating_numbers_if_the_contract_says_so_and_no_integer
 
 @pytest.mark.parametrize(("column", "datatype", "unfit"), COLUMNS.values(), ids=COLUMNS)
 def test_a_column_is_sent_as_its_values_are(column: pyarrow.Array, datatype: str, unfit: set[int]) -> None:
-    metadata = {"inputs": [{"name": "x", "datatype": datatype, "shape": [-1, 1]}]}
-    table = ArrowRecords(pyarrow.record_batch({"pad": pyarrow.array([0] * 3), "x": column}))
-    results, tensors = predicted(table, input_of(metadata, "x", "x"), is_json=False)
+    records = table(pad=pyarrow.array([0] * 3), x=column)
+    results, tensors = predicted(records, described([-1, 1], datatype, "x"), is_json=False)
     assert set(results.errors) == set(unfit)
     assert len(tensors) == 1
     for error in results.errors.values():
         assert error.message.startswith("column 'x' has ")
 
 
-def by_pandas(path: Path) -> pyarrow.RecordBatch:
-    pandas.DataFrame({"pad": [0, 0], "x": [None, None]}).to_parquet(path)
-    return parquet.read_table(path).to_batches()[0]
+MISSING: dict[str, list[int | None]] = {"pad": [0, 0], "x": [None, None]}
 
 
-def by_polars(path: Path) -> pyarrow.RecordBatch:
-    polars.DataFrame({"pad": [0, 0], "x": [None, None]}).write_parquet(path)
-    return parquet.read_table(path).to_batches()[0]
-
-
-@pytest.mark.parametrize("written", [by_pandas, by_polars])
-def test_a_column_whose_values_are_all_missing_has_no_type(
-    tmp_path: Path, written: Callable[[Path], pyarrow.RecordBatch]
-) -> None:
-    rows = written(tmp_path / "rows.parquet")
+@pytest.mark.parametrize("write", [pandas.DataFrame(MISSING).to_parquet, polars.DataFrame(MISSING).write_parquet])
+def test_a_column_whose_values_are_all_missing_has_no_type(tmp_path: Path, write: Callable[[Path], object]) -> None:
+    write(tmp_path / "rows.parquet")
+    [rows] = parquet.read_table(tmp_path / "rows.parquet").to_batches()
     assert rows.schema.field("x").type == pyarrow.null()
-    metadata = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 1]}]}
-    results, tensors = predicted(ArrowRecords(rows), input_of(metadata, "x", "x"), is_json=False)
+    results, tensors = predicted(ArrowRecords(rows), described([-1, 1], "FP32", "x"), is_json=False)
     assert (results.errors, numpy.isnan(tensors[0].values).tolist()) == ({}, [True, True])
 
 
 def test_list_columns_become_dimensions_and_others_are_errors() -> None:
-    metadata = {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1, 2, 2]}]}
+    one = described([-1, 2, 2], "FP64", "x")
     lists = [[1, 2, 3, 4], [1, 2, 3], None, [5, 6, 7, 8], [], [1, 2, 3, None]]
     for kind in (pyarrow.list_(pyarrow.int32()), pyarrow.large_list(pyarrow.float64())):
-        table = pyarrow.record_batch({"x": pyarrow.array([None, *lists], kind)}).slice(1)
-        results, (tensor,) = predicted(ArrowRecords(table), input_of(metadata, "x", "x"))
+        rows = pyarrow.record_batch({"x": pyarrow.array([None, *lists], kind)}).slice(1)
+        results, (tensor,) = predicted(ArrowRecords(rows), one)
         assert set(results.errors) == {1, 2, 4}
         assert list(tensor.shape) == [3, 2, 2]
         assert orjson.loads(content_of(tensor)) == [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, None]
     fixed = pyarrow.array([[1.0, 2, 3, 4], None, [5, 6, 7, 8]], pyarrow.list_(pyarrow.float32(), 4))
-    results, (tensor,) = predicted(ArrowRecords(pyarrow.record_batch({"x": fixed})), input_of(metadata, "x", "x"))
+    results, (tensor,) = predicted(table(x=fixed), one)
     assert set(results.errors) == {1}
     assert orjson.loads(content_of(tensor)) == [1, 2, 3, 4, 5, 6, 7, 8]
 
@@ -363,11 +356,10 @@ def test_records_of_each_dimensions_are_a_group_in_json_and_in_columns(depth: in
     for _ in range(depth):
         values, kind = st.lists(values, max_size=2), pyarrow.list_(kind)
     rows = data.draw(st.lists(values, min_size=1, max_size=12))
-    metadata = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [-1] * (depth + 1)}]}
-    one = input_of(metadata, "x", "x")
-    table = ArrowRecords(pyarrow.record_batch({"x": pyarrow.array([None, *rows, None], kind)}).slice(1, len(rows)))
+    one = described([-1] * (depth + 1), "INT64", "x")
+    columns = ArrowRecords(pyarrow.record_batch({"x": pyarrow.array([None, *rows, None], kind)}).slice(1, len(rows)))
     fitting = {at for at, row in enumerate(rows) if dimensions_of(row) is not None}
-    for records in (JsonRecords([orjson.dumps({"x": row}) for row in rows]), table):
+    for records in (JsonRecords([orjson.dumps({"x": row}) for row in rows]), columns):
         sent = list[int]()
         groups = groups_of(records, [one])
         assert sorted(at for group in groups for at in group) == list(range(len(rows)))
@@ -391,22 +383,21 @@ def numbers_of(value: object) -> list[object]:
 def test_an_empty_list_is_sent_if_its_dimension_is_variable() -> None:
     for records in (
         JsonRecords([b'{"x":[]}'] * 2),
-        ArrowRecords(pyarrow.record_batch({"x": pyarrow.array([[], []], pyarrow.list_(pyarrow.int32()))})),
+        table(x=pyarrow.array([[], []], pyarrow.list_(pyarrow.int32()))),
     ):
         for kind in ("INT64", "BYTES", "BOOL", "FP32"):
-            one = input_of({"inputs": [{"name": "x", "datatype": kind, "shape": [-1, -1]}]}, "x", "x")
+            one = described([-1, -1], kind, "x")
             for is_json in (True, False):
                 tensor = tensor_of(records, one, is_json=is_json)
                 assert list(tensor.shape) == [2, 0]
                 assert content_of(tensor) == b"[]" if is_json else bytes(raw_of(tensor.values, kind)) == b""
-        fixed = input_of({"inputs": [{"name": "x", "datatype": "INT64", "shape": [-1, 3]}]}, "x", "x")
+        fixed = described([-1, 3], "INT64", "x")
         with pytest.raises(Unfit, match="column 'x' has 0 values, the model's metadata requires 3"):
             tensor_of(records, fixed, is_json=False)
 
 
 def test_several_columns_are_the_values_of_a_record() -> None:
-    metadata = {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1, 2]}]}
-    one = input_of(metadata, "x", "a", "b")
+    one = described([-1, 2], "FP64", "a", "b")
     rows = [{"a": 1, "b": "2.5"}, {"a": [1], "b": 2}, {"a": None, "b": True}]
     results, (tensor,) = predicted(JsonRecords([orjson.dumps(row) for row in rows]), one)
     assert orjson.loads(content_of(tensor)) == [1.0, 2.5, None, 1.0]
@@ -414,7 +405,7 @@ def test_several_columns_are_the_values_of_a_record() -> None:
 
 
 def test_infinity_is_sent_in_bytes_only() -> None:
-    table = ArrowRecords(pyarrow.record_batch({"x": [1.0, float("inf")]}))
-    assert not predicted(table, described([-1, 1]), is_json=False)[0].errors
-    results, _ = predicted(table, described([-1, 1]))
+    records = table(x=[1.0, float("inf")])
+    assert not predicted(records, described([-1, 1]), is_json=False)[0].errors
+    results, _ = predicted(records, described([-1, 1]))
     assert "an infinite number, which JSON cannot represent; use the protocol grpc-v2" in results.errors[1].message
