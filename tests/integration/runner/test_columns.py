@@ -12,8 +12,7 @@ import pytest_asyncio
 import yaml
 from pyarrow import parquet
 
-from inferrun.resources import parse_config
-from inferrun.resources.validation import config_problems
+from tests.integration.runner.documented import valid_spec
 from tests.integration.runner.ml_server import MlServer, ml_server
 from tests.integration.runner.pods import REPOSITORY, Ended, Machine
 from tests.integration.runner.tables import FORMATS, content_of
@@ -119,7 +118,7 @@ async def test_predictions_are_columns_of_the_types_of_the_metadata(tmp_path: Pa
 @pytest.mark.parametrize("name", FORMATS)
 async def test_the_whole_input_can_be_copied(tmp_path: Path, plain: TensorServer, name: str) -> None:
     machine = machine_of(tmp_path / "run", plain, name, tensors=TENSORS, joinSource="Input")
-    assert (await machine.pod()).code == 0
+    await machine.success()
     first, *_ = machine.results
     assert list(first) == ["index", "custom_id", "region", "first", "city", "second", "prediction"]
     assert (first["region"], first["city"]) == ("north", "Rome")
@@ -273,13 +272,12 @@ async def test_the_documented_config_works(tmp_path: Path, plain: TensorServer) 
     text = (REPOSITORY / "docs" / "how-to" / "columns.md").read_text()
     manifest, rows, results = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)[:3]
     example = yaml.safe_load(manifest)
-    assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "team"}})) == ()
-    spec = example["spec"]
+    spec = valid_spec(example)
     machine = machine_of(tmp_path / "run", plain, "csv", tensors=spec["tensors"])
     machine.contract |= {**spec["storage"], "passThroughColumns": spec["passThroughColumns"]}
     machine.contract["output"]["file"]["path"] = "out"
     (machine.input / "customers.csv").write_text(rows)
-    assert (await machine.pod()).code == 0
+    await machine.success()
     assert machine.results == [json.loads(line) for line in results.splitlines()]
 
 

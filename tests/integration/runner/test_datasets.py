@@ -116,7 +116,7 @@ async def test_the_files_are_fixed_when_the_run_begins(dataset: Machine, model: 
     store(dataset, "b.parquet", x=list(range(100)))
     store(dataset, "c.parquet", x=list(range(100, 200)))
     fail_after(model, 120)
-    assert (await dataset.pod(INFERRUN_CHUNK_BYTES="100", INFERRUN_BATCH_ROWS="10")).code == 4
+    await dataset.failure(4, INFERRUN_CHUNK_BYTES="100", INFERRUN_BATCH_ROWS="10")
     model.before = nothing
     store(dataset, "a.parquet", x=["another type"])
     await dataset.success("200 of 200 records predicted", INFERRUN_BATCH_ROWS="10")
@@ -129,7 +129,7 @@ async def test_a_file_that_is_missing_ends_the_run(dataset: Machine, model: Coun
     store(dataset, "a.parquet", x=list(range(100)))
     store(dataset, "b.parquet", x=[1])
     fail_after(model, 10)
-    assert (await dataset.pod(INFERRUN_CHUNK_BYTES="100", INFERRUN_BATCH_ROWS="10")).code == 4
+    await dataset.failure(4, INFERRUN_CHUNK_BYTES="100", INFERRUN_BATCH_ROWS="10")
     (dataset.input / "data" / "b.parquet").unlink()
     ended = await dataset.failure(3)
     assert ended.message.partition(",")[0] == "input.file: b.parquet is missing"

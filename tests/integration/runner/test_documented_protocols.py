@@ -10,11 +10,10 @@ import pytest
 import yaml
 from aiohttp import web
 
-from inferrun.resources import parse_config
-from inferrun.resources.validation import config_problems
 from runner.registry import BUILT_IN
 from runner.registry import PROTOCOLS as PROTOCOLS_GROUP
 from tests.conformance.protocol_worlds import PROTOCOLS
+from tests.integration.runner.documented import valid_spec
 from tests.integration.runner.openai_server import openai_server, posted
 from tests.integration.runner.pods import REPOSITORY, Machine
 
@@ -48,8 +47,7 @@ def test_every_protocol_has_an_example() -> None:
 
 async def test_the_documented_config_for_openai_works(tmp_path: Path) -> None:
     example = examples()["openai"]
-    assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "models"}})) == ()
-    spec = example["spec"]
+    spec = valid_spec(example)
     async with openai_server() as server:
         server.token = "a-key"
         kserve = {"modelUrl": server.url, "protocolVersion": spec["kserve"]["protocolVersion"]}
@@ -71,8 +69,7 @@ async def test_the_documented_config_for_openai_works(tmp_path: Path) -> None:
 
 async def test_the_documented_config_for_http_works(tmp_path: Path) -> None:
     example = examples()["http"]
-    assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "models"}})) == ()
-    spec = example["spec"]
+    spec = valid_spec(example)
 
     async def classify(sent: web.Request) -> web.StreamResponse:
         body = await sent.json()
@@ -96,8 +93,7 @@ async def test_the_documented_config_for_http_works(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", ["v1", "v2", "grpc-v2"])
 async def test_a_documented_config_works(tmp_path: Path, protocol: str) -> None:
     example = examples()[protocol]
-    assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "models"}})) == ()
-    spec = example["spec"]
+    spec = valid_spec(example)
     async with PROTOCOLS[protocol]() as world:
         kserve = {**spec["kserve"], "modelUrl": world.server.url}
         contract = {"jobId": "uid", "jobName": "inf-example", "kserve": kserve, **spec["storage"]}

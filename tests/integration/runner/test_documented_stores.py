@@ -10,10 +10,9 @@ import pytest
 import yaml
 
 from inferrun.manifest import Manifest
-from inferrun.resources import parse_config
-from inferrun.resources.validation import config_problems
 from runner.registry import BUILT_IN, INPUTS
 from tests.integration.runner.clouds import Clouds
+from tests.integration.runner.documented import valid_spec
 from tests.integration.runner.pods import REPOSITORY, Machine
 from tests.integration.runner.postgres_server import Postgres, postgres_server
 from tests.integration.runner.s3_server import credentials, s3_server
@@ -57,8 +56,7 @@ TABLE_OF_VALUES = {"first": [first for first, _ in VALUES], "second": [second fo
 def machine_of(folder: Path, model: CountingModel, label: str) -> Machine:
     """A run with the page's config for this input."""
     example = examples()[label]
-    assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "models"}})) == ()
-    spec = example["spec"]
+    spec = valid_spec(example)
     kserve = {**spec["kserve"], "modelUrl": model.address}
     contract = {"jobId": label, "runId": label, "jobName": "inf-example", "kserve": kserve, **spec["storage"]}
     return Machine(folder / "run", contract=contract)

@@ -53,7 +53,7 @@ async def test_plain_pem_is_accepted(krateo: Machine, secured: Handler, authorit
     }
     for side in ("input", "output"):
         krateo.endpoint(side, plain)
-    assert (await krateo.pod()).code == 0
+    await krateo.success()
 
 
 async def test_an_unknown_authority_is_reported_as_a_tls_failure(
@@ -66,7 +66,7 @@ async def test_an_unknown_authority_is_reported_as_a_tls_failure(
 async def test_insecure_needs_no_authority(krateo: Machine, secured: Handler, authority: Path) -> None:
     for side in ("input", "output"):
         krateo.endpoint(side, {**keys(secured, authority), "certificate-authority-data": "", "insecure": "true"})
-    assert (await krateo.pod()).code == 0
+    await krateo.success()
 
 
 async def test_a_key_that_does_not_match_the_certificate_is_reported(
@@ -81,7 +81,7 @@ async def test_user_and_password_are_sent_unless_the_config_sets_the_header(krat
     for side in ("input", "output"):
         krateo.endpoint(side, {"token": "", "username": "crate", "password": "pass"})
     krateo.contract["output"]["krateo"]["api"]["headers"] = ["authorization: Custom abc", "X-Extra: 1"]
-    assert (await krateo.pod()).code == 0
+    await krateo.success()
     first, second = handler.headers
     assert first["Authorization"] == "Basic " + base64.b64encode(b"crate:pass").decode()
     assert (second["Authorization"], second["X-Extra"]) == ("Custom abc", "1")

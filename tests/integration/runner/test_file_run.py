@@ -147,7 +147,7 @@ async def test_an_edit_that_keeps_size_and_modification_time_is_detected(file: M
 
 
 async def test_the_folder_of_another_run_is_not_modified(file: Machine) -> None:
-    assert (await file.pod()).code == 0
+    await file.success()
     before = (file.run_folder / "manifest.json").read_bytes()
     file.contract |= {"runId": "other"}  # as another run of a schedule, whose UID is the jobId of both
     await file.failure(5, "belongs to another run (5be07ada-")
@@ -205,7 +205,7 @@ async def test_a_run_continues_once_a_full_volume_has_space(file: Machine) -> No
         committed = len(parts(file))
         assert committed > 3
         await remount(file.output, "size=4m")
-        assert (await file.pod(**SMALL)).code == 0
+        await file.success(**SMALL)
         assert is_whole(file)
 
 

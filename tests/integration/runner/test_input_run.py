@@ -140,7 +140,7 @@ async def test_columns_and_members_of_predictions_feed_the_model_and_are_copied(
         "tensors": {"inputs": [{"columns": ["index", "prediction.total"]}]},
         "passThroughColumns": ["city", "prediction.total"],
     }
-    assert (await chain.second.pod(**SMALL)).code == 0
+    await chain.second.success(**SMALL)
     assert chain.results == [
         {
             "index": index,
@@ -157,7 +157,7 @@ async def test_join_source_copies_what_the_first_run_copied(chain: Chain) -> Non
     chain.first.contract |= {"tensors": {"inputs": [{"columns": ["inputs"]}]}, "passThroughColumns": ["city"]}
     await chain.predict()
     chain.second.contract["joinSource"] = "Input"
-    assert (await chain.second.pod(**SMALL)).code == 0
+    await chain.second.success(**SMALL)
     assert chain.results[7] == {"index": 7, "custom_id": "c7", "city": "Rome", "prediction": 7.5}
 
 
@@ -198,7 +198,7 @@ async def test_failed_requests_to_a_language_model_stay_failed(chain: Chain) -> 
         chain.first.contract["output"]["file"]["format"] = "openai"
         await chain.predict()
     chain.second.contract["tensors"] = {"inputs": [{"columns": ["prediction.status_code"]}]}
-    assert (await chain.second.pod(**SMALL)).code == 0
+    await chain.second.success(**SMALL)
     failed = [row["index"] for row in chain.results if "error" in row]
     assert ([row["index"] for row in chain.results], failed) == (list(range(22)), [0, 21])
 
@@ -234,11 +234,11 @@ async def test_the_output_of_a_retry_is_read_as_a_whole_and_that_of_the_retried_
         "retryOf": retried,
     }
     await chain.predict()
-    assert (await chain.second.pod(**SMALL)).code == 0
+    await chain.second.success(**SMALL)
     assert [row["prediction"] for row in chain.results] == [index + 0.5 for index in range(COUNT)]
     third = chain.second.contract | {"inputRun": before, "runId": "third", "jobName": "inf-third"}
     chain.second.contract = third
-    assert (await chain.second.pod(**SMALL)).code == 0
+    await chain.second.success(**SMALL)
     assert {row["index"] for row in chain.results if "error" in row} == BAD
 
 

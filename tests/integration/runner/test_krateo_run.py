@@ -137,7 +137,7 @@ async def test_a_request_to_a_busy_handler_is_retried(krateo: Machine, handler: 
         return web.Response(status=429, headers={"Retry-After": "0"}) if tries.count(request.path) == 1 else None
 
     handler.before_input = handler.before_output = busy_once
-    assert (await krateo.pod(INFERRUN_RETRY_SECONDS="20")).code == 0
+    await krateo.success(INFERRUN_RETRY_SECONDS="20")
     assert len(tries) == 4
     assert len(handler.stored) == 1
 

@@ -136,7 +136,7 @@ async def test_predictions_are_stored_in_order_even_if_responses_are_not(
         return None
 
     model.before = hold_the_first
-    assert (await krateo.pod(INFERRUN_BATCH_ROWS="100", INFERRUN_CONCURRENCY="4")).code == 0
+    await krateo.success(INFERRUN_BATCH_ROWS="100", INFERRUN_CONCURRENCY="4")
     assert handler.predictions() == [index + 1.0 for index in range(1000)]
 
 

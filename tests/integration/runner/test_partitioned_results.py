@@ -179,7 +179,7 @@ async def test_another_run_reads_the_results_of_all_partitions(place: Place) -> 
         "runId": "second",
         "jobName": "inf-second",
     }
-    assert (await place.machine.pod()).code == 0
+    await place.machine.success()
     lines = [
         line
         for part in place.manifest("second")

@@ -92,7 +92,7 @@ async def test_a_link_in_place_of_the_earlier_results_is_not_followed(file: Mach
     part.replace(secret)
     part.symlink_to(secret)
     file.retry(first)
-    assert (await file.pod(**SMALL)).code == 5
+    await file.failure(5, **SMALL)
 
 
 async def test_a_data_handler_cannot_be_retried(krateo: Machine, handler: Handler) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,9 +125,13 @@ def rejecting(*, every: int) -> Callable[[web.Request], Awaitable[web.StreamResp
     return fail
 
 
+def expect_success(ended: Iterable[Ended]) -> None:
+    assert {one.code for one in ended} == {0}, [one.stderr for one in ended]
+
+
 async def test_several_pods_divide_a_run_and_all_report_it(world: World, model: CountingModel) -> None:
     ended = await end(await start(world, PATIENT))
-    assert [one.code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
+    expect_success(ended)
     world.assert_whole()
     whole = RecordCounts(total=COUNT, completed=COUNT, failed=0)
     assert [one.result.records for one in ended] == [whole] * SHARDS
@@ -146,7 +150,7 @@ async def test_all_pods_take_part(world: World, model: CountingModel) -> None:
 
     model.before = wait_for_everybody
     ended = await end(await start(world, PATIENT))
-    assert [one.code for one in ended] == [0] * SHARDS
+    expect_success(ended)
     world.assert_whole()
 
 
@@ -158,7 +162,7 @@ async def test_a_killed_pod_costs_only_its_uncommitted_chunks(world: World, mode
     assert (await pods[1].end()).code == -signal.SIGKILL
     killed.set()
     ended = await end([pods[0], pods[2]])
-    assert [one.code for one in ended] == [0, 0], [one.stderr for one in ended]
+    expect_success(ended)
     world.assert_whole()
 
 
@@ -173,7 +177,7 @@ async def test_a_killed_pod_is_replaced_and_its_chunks_are_predicted_at_once(
     (replacement,) = await start(world, PATIENT, [2])
     killed.set()
     ended = await end([pods[0], pods[1], replacement])
-    assert [one.code for one in ended] == [0] * 3, [one.stderr for one in ended]
+    expect_success(ended)
     world.assert_whole()
 
 
@@ -191,7 +195,7 @@ async def test_a_run_whose_pods_are_all_killed_continues_with_the_next_launch(
     assert not (world.folder / "manifest.json").exists()
     model.before, model.rows = nothing, Counter()
     ended = await end(await start(world, {**PATIENT, "INFERRUN_LAUNCH": "2", "INFERRUN_ATTEMPT": "2"}))
-    assert [one.code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
+    expect_success(ended)
     world.assert_whole()
     assert set(model.rows.values()) == {1}
     assert len(model.rows) < COUNT
@@ -205,7 +209,7 @@ async def test_sigterm_frees_the_chunks_of_a_pod(world: World, model: CountingMo
     assert (await pods[0].end()).code == 143
     stopped.set()
     ended = await end(pods[1:])
-    assert [one.code for one in ended] == [0, 0], [one.stderr for one in ended]
+    expect_success(ended)
     world.assert_whole()
 
 
@@ -214,7 +218,7 @@ async def test_errors_of_all_pods_are_in_the_manifest(world: World, model: Count
     world.machine.contract["errorThreshold"] = str(COUNT // 500)
     next(iter(world.machine.contract["output"].values()))["layout"] = {"partSize": 1}
     ended = await end(await start(world, PATIENT))
-    assert [one.code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
+    expect_success(ended)
     failed = COUNT // 500
     assert world.manifest()["records"] == {"total": COUNT, "completed": COUNT - failed, "failed": failed}
     assert len(world.names("errors")) == failed

@@ -157,11 +157,11 @@ async def test_a_failed_run_is_completed_from_its_committed_chunks(
     machine: Machine, server: Postgres, model: CountingModel
 ) -> None:
     model.before = failing_after(10)
-    assert (await machine.pod(**SMALL, INFERRUN_CONCURRENCY="1")).code == 4
+    await machine.failure(4, **SMALL, INFERRUN_CONCURRENCY="1")
     kept = {row[2] / 1.5 for row in stored(server, machine)}
     model.accept()
     machine.retry(None)
-    assert (await machine.pod(**SMALL)).code == 0
+    await machine.success(**SMALL)
     assert kept
     assert kept.isdisjoint(model.rows)
     assert [row[0] for row in stored(server, machine)] == list(range(1000))
@@ -401,7 +401,7 @@ async def test_a_refused_address_is_not_asked(machine: Machine) -> None:
 async def test_a_user_without_the_right_to_create_tables_can_use_existing_ones(
     machine: Machine, server: Postgres
 ) -> None:
-    assert (await machine.pod()).code == 0
+    await machine.success()
     writer = f"writer_{uuid.uuid4().hex[:8]}"
     server.execute(f"create role {writer} login password 'writer'")
     server.execute(f"grant select, insert on predictions, inferrun_chunks to {writer}")

@@ -48,28 +48,32 @@ def settings() -> Settings:
     return Settings.model_validate({"limits": ALLOWED})
 
 
-async def warm_up(url: str, **model: str) -> None:
+def waiting_for(model: Model, seen: Seen) -> asyncio.Task[None]:
+    return asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pauses=Backoff(0.01, 5)))
+
+
+async def warm_up(url: str, *, model_name: str = "iris", **model: str) -> None:
     async with asyncio.timeout(60):
-        await wait_until_ready(Model(model_url=url, **model), settings(), seen=Seen(), pauses=Backoff(0.01, 5))
+        await waiting_for(Model(model_url=url, model_name=model_name, **model), Seen())
 
 
 async def test_a_model_that_is_ready_is_asked_several_times() -> None:
     async with server(lambda _: (200, "")) as (url, paths):
-        await warm_up(url, model_name="iris")
+        await warm_up(url)
     assert paths == ["/v2/models/iris/ready"] * IN_A_ROW
 
 
 async def test_answers_of_a_proxy_and_of_a_model_that_loads_are_part_of_waking_up() -> None:
     waking = [(503, "no healthy upstream"), (502, ""), (504, ""), (200, '{"ready": false}'), (404, "")]
     async with server(lambda at: waking[at] if at < len(waking) else (200, '{"ready": true}')) as (url, paths):
-        await warm_up(url, model_name="iris")
+        await warm_up(url)
     assert len(paths) == len(waking) + IN_A_ROW
 
 
 async def test_a_success_that_does_not_last_does_not_count() -> None:
     statuses = [200, 200, 503, 200, 200, 200]
     async with server(lambda at: (statuses[at], "")) as (url, paths):
-        await warm_up(url, model_name="iris")
+        await warm_up(url)
     assert len(paths) == len(statuses)
 
 
@@ -84,34 +88,34 @@ ANSWERS = {
 async def test_a_server_whose_protocol_no_field_names_is_asked_with_each(protocol: str) -> None:
     known, body = ANSWERS[protocol]
     async with server(lambda _: (200, body), known=known) as (url, paths):
-        await warm_up(url, model_name="iris")
+        await warm_up(url)
     assert paths.count(known) == IN_A_ROW
 
 
 async def test_a_page_for_every_path_but_that_of_the_model_is_no_answer_of_it() -> None:
     answers = [(404, ""), (200, "<p>"), (200, "<p>")] * 3 + [(200, "")] * IN_A_ROW
     async with server(lambda at: answers[at]) as (url, paths):
-        await warm_up(url, model_name="iris")
+        await warm_up(url)
     assert len(paths) == len(answers)
     assert paths[-IN_A_ROW:] == ["/v2/models/iris/ready"] * IN_A_ROW
 
 
 async def test_a_url_without_a_model_may_show_the_protocol() -> None:
     async with server(lambda _: (200, '{"data": []}')) as (url, paths):
-        await warm_up(f"{url}/v1/chat/completions")
+        await warm_up(f"{url}/v1/chat/completions", model_name="")
     assert paths == ["/v1/models"] * IN_A_ROW
 
 
 async def test_a_key_for_a_server_whose_protocol_no_field_names_is_not_needed() -> None:
     async with server(lambda _: (401, ""), known="/v1/") as (url, paths):
-        await warm_up(url, model_name="iris")
+        await warm_up(url)
     assert paths == ["/v2/models/iris/ready", "/v1/models/iris"] * IN_A_ROW
 
 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_server_that_asks_for_credentials_is_awake(status: int) -> None:
     async with server(lambda _: (status, "")) as (url, _):
-        await warm_up(url, model_name="iris")
+        await warm_up(url)
 
 
 async def test_a_server_that_is_started_by_the_first_request_is_waited_for() -> None:
@@ -119,7 +123,7 @@ async def test_a_server_that_is_started_by_the_first_request_is_waited_for() -> 
     async with server(lambda _: (200, "")) as (url, _):
         pass  # its port is free again
     host, port = url.removeprefix("http://").split(":")
-    running = asyncio.create_task(warm_up(url, model_name="iris"))
+    running = asyncio.create_task(warm_up(url))
     await asyncio.sleep(0.2)
     assert not running.done()
     hits = 0
@@ -144,7 +148,7 @@ async def test_a_model_over_grpc_is_asked_whether_it_is_ready() -> None:
         world.server.failure = "busy"
         model = Model(model_url=f"grpc://{world.server.url}", model_name="sum", protocol_version="grpc-v2")
         seen = Seen()
-        running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pauses=Backoff(0.01, 5)))
+        running = waiting_for(model, seen)
         await until(lambda: seen.last.endswith("the model is not ready"))
         assert not running.done()
         world.server.failure = ""
@@ -156,7 +160,7 @@ async def test_a_model_over_grpc_is_asked_whether_it_is_ready() -> None:
 async def test_a_grpc_server_that_is_down_is_waited_for_and_one_on_a_refused_address_is_not() -> None:
     model = Model(model_url="grpc://127.0.0.1:9", model_name="sum", protocol_version="grpc-v2")
     seen = Seen()
-    running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pauses=Backoff(0.01, 5)))
+    running = waiting_for(model, seen)
     await until(lambda: "check that the server is running" in seen.last)
     running.cancel()
     with pytest.raises(Refused):
@@ -178,7 +182,7 @@ async def test_of_whatever_a_server_answers_little_is_read_and_one_line_is_shown
     seen = Seen()
     async with raw_server(b"HTTP/1.1 " + sent) as (url, requests):
         model = Model(model_url=url, model_name="iris", protocol_version="v2")
-        running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pauses=Backoff(0.01, 5)))
+        running = waiting_for(model, seen)
         await until(lambda: len(requests) >= 2 and bool(seen.last))
         assert not running.done()
         running.cancel()

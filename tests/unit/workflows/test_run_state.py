@@ -42,10 +42,14 @@ def launched(**changes: object) -> LaunchResult:
 @pytest.fixture
 def state() -> RunState:
     """A run whose first Job was created."""
-    made = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
+    made = new_state()
     made.begin_launch()
     made.accept_launch(launched())
     return made
+
+
+def new_state() -> RunState:
+    return RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
 
 
 def test_a_verdict_without_times_gets_those_that_the_workflow_observed(state: RunState) -> None:
@@ -120,7 +124,7 @@ def test_a_cancellation_before_the_next_launch_lists_nothing_more(state: RunStat
 def test_a_workflow_that_takes_over_a_cancelled_run_lists_its_last_launch_once(state: RunState) -> None:
     """The status of the run, whose workflow Temporal has forgotten, says that the launch has ended; its Job is known by name."""
     state.list_cancelled(launched(), LaunchReport(stage=LaunchStage.ENDED, verdict=FAILED), now=NOW)
-    successor = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
+    successor = new_state()
     left_over = launched(state=LaunchState.CANCELLED, launch=2, attempts=state.progress.attempts)
     successor.accept_launch(left_over)
     successor.list_cancelled(left_over, LaunchReport(stage=LaunchStage.ENDED, verdict=FAILED), now=NOW)
@@ -190,7 +194,7 @@ GONE = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED)
 
 
 def test_a_job_that_was_gone_at_its_launch_uses_the_time_since_its_start() -> None:
-    state = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
+    state = new_state()
     state.accept_launch(launched(started_at="2026-11-21T08:00:20Z"))
     state.finish_launch(GONE, now=NOW)
     assert state.progress.seconds_used == 40
@@ -301,7 +305,7 @@ def test_a_launch_that_was_suspended_before_it_ran_cannot_run_on(state: RunState
 def test_a_recovered_run_knows_what_came_before_although_it_cannot_be_launched(blocked: LaunchState) -> None:
     """Its outcome says how many attempts there were, and is final only after the store was asked about the one that was lost."""
     attempts = [{"launch": 3, "attempt": 2, "reason": Reason.POD_LOST}]
-    state = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
+    state = new_state()
     state.begin_launch()
     state.accept_launch(launched(state=blocked, job_name="", launch=4, attempt=2, attempts=attempts))
     assert (state.progress.launch, state.outcome(FAILED, Phase.FAILED, Reason.PENDING_TIMEOUT).attempt) == (4, 2)

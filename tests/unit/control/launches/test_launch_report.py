@@ -23,6 +23,10 @@ def report(
     return report_on(objects, snapshot=snapshot(**of), pod_uid=pod_uid, node_lost_seconds=300, now=NOW)
 
 
+def judged(found: LaunchReport) -> tuple[LaunchStage, VerdictKind | None]:
+    return found.stage, found.verdict and found.verdict.kind
+
+
 def test_a_node_that_is_behind_does_not_start_the_clock_early() -> None:
     for behind in (0, 40, 600):
         found = report(pod_on_node(behind=behind))
@@ -67,15 +71,13 @@ def custom_report(job: Json, *pods: Json) -> LaunchReport:
 
 def test_a_job_that_was_stopped_tells_by_its_condition_that_its_pod_succeeded() -> None:
     found = custom_report(stopped_job("Complete"))
-    assert found.verdict is not None
-    assert (found.stage, found.verdict.kind) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
+    assert judged(found) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
 
 
 def test_a_job_that_was_stopped_is_gone_once_its_pods_have_ended() -> None:
     for job in (stopped_job(), stopped_job("Failed")):
         found = custom_report(job)
-        assert found.verdict is not None
-        assert (found.stage, found.verdict.kind) == (LaunchStage.ENDED, VerdictKind.JOB_GONE)
+        assert judged(found) == (LaunchStage.ENDED, VerdictKind.JOB_GONE)
 
 
 def test_a_job_that_was_stopped_is_not_gone_before_it_has_counted_its_pods() -> None:
@@ -89,6 +91,9 @@ UNREACHABLE = [
     {"type": "Ready", "status": "False", "lastTransitionTime": at(800)},
     {"type": "ContainersReady", "status": "True", "lastTransitionTime": at(800)},
 ]
+
+
+SILENT = live_pod(running(at(900)), uid="pod-a", phase="Running", age=900, conditions=UNREACHABLE)
 
 
 def shards_report(*pods: Json, pod_uid: str = "", condition: str | None = None) -> LaunchReport:
@@ -107,11 +112,11 @@ def test_several_shards_run_as_long_as_one_of_their_pods_does() -> None:
 
 
 def test_the_loss_of_a_node_is_that_of_a_launch_only_if_no_other_pod_runs() -> None:
-    silent = live_pod(running(at(900)), uid="pod-a", phase="Running", age=900, conditions=UNREACHABLE)
+
     alive = live_pod(running(at(300)), uid="pod-b", phase="Running", age=310)
-    found = shards_report(silent, alive, pod_uid="pod-a")
+    found = shards_report(SILENT, alive, pod_uid="pod-a")
     assert (found.stage, found.pod_uid) == (LaunchStage.RUNNING, "pod-b")
-    assert shards_report(silent, pod_uid="pod-a").stage is LaunchStage.STUCK
+    assert shards_report(SILENT, pod_uid="pod-a").stage is LaunchStage.STUCK
 
 
 def held(code: int, *, uid: str = "pod-a", message: str = "", other: Json | None = None) -> Json:
@@ -125,8 +130,7 @@ def held(code: int, *, uid: str = "pod-a", message: str = "", other: Json | None
 def test_a_container_that_succeeds_beside_one_that_runs_on_has_succeeded_and_its_job_is_held_open(other: Json) -> None:
     done = dump_result(RunnerResult(reason=Reason.SUCCEEDED, message="150 records"))
     found = report(held(0, message=done, other=other), pod_uid="pod-a")
-    assert found.verdict is not None
-    assert (found.stage, found.verdict.kind) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
+    assert judged(found) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
     assert found.verdict.is_held_open
 
 
@@ -174,8 +178,7 @@ def test_of_several_shards_the_launch_has_failed_once_other_containers_hold_all_
         job = live_job(spec={"completions": 3})
         job["status"]["failedIndexes"] = given_up
         found = report(*pods, job=job, shards=3)
-        assert found.verdict is not None
-        assert (found.stage, found.verdict.kind) == (LaunchStage.STUCK, VerdictKind.FAILED)
+        assert judged(found) == (LaunchStage.STUCK, VerdictKind.FAILED)
 
 
 def failed(uid: str, code: int, result: RunnerResult | None = None, *, age: int = 60) -> Json:
@@ -203,8 +206,7 @@ def test_the_success_of_one_shard_is_that_of_the_run() -> None:
     done = RunnerResult(reason=Reason.SUCCEEDED, message="9 of 9", delivery="ExactlyOnce")
     pods = [failed("a", 137), live_pod(terminated(0, message=dump_result(done)), phase="Succeeded", uid="b", name="b")]
     for found in (shards_report(*pods), shards_report(*pods, condition="Complete")):
-        assert found.verdict is not None
-        assert (found.stage, found.verdict.kind) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
+        assert judged(found) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
         assert found.verdict.pod_name == "b"
 
 
@@ -218,8 +220,11 @@ def killed(uid: str, *, started: float, ended: float, code: int = 137, message: 
     return pod
 
 
+TURNS = killed("a", started=100, ended=60), killed("b", started=98, ended=40)
+
+
 def test_several_shards_have_run_since_the_first_of_pods_that_took_turns() -> None:
-    first, second = killed("a", started=100, ended=60), killed("b", started=98, ended=40)
+    first, second = TURNS
     third = live_pod(running(at(58)), uid="c", phase="Running", age=59)
     for known in ("", "a", "b", "c"):
         found = shards_report(first, second, third, pod_uid=known)
@@ -227,29 +232,29 @@ def test_several_shards_have_run_since_the_first_of_pods_that_took_turns() -> No
 
 
 def test_several_shards_run_anew_after_a_time_without_any_pod() -> None:
-    first, second = killed("a", started=100, ended=60), killed("b", started=98, ended=40)
+    first, second = TURNS
     third = live_pod(running(at(39)), uid="c", phase="Running", age=40)
     assert shards_report(first, second, third, pod_uid="a").started_at == at(39)
 
 
 def test_a_pod_on_a_silent_node_counts_as_running_until_the_node_fell_silent() -> None:
-    silent = live_pod(running(at(900)), uid="pod-a", phase="Running", age=900, conditions=UNREACHABLE)
+
     for started, since in ((300, 300), (850, 900)):
         alive = live_pod(running(at(started)), uid="pod-b", phase="Running", age=started + 1)
-        assert shards_report(silent, alive, pod_uid="pod-b").started_at == at(since)
+        assert shards_report(SILENT, alive, pod_uid="pod-b").started_at == at(since)
 
 
 def test_the_time_before_a_node_was_lost_counts_from_the_first_of_several_shards() -> None:
-    silent = live_pod(running(at(900)), uid="pod-a", phase="Running", age=900, conditions=UNREACHABLE)
-    found = shards_report(killed("b", started=950, ended=850), silent, pod_uid="pod-a").verdict
+
+    found = shards_report(killed("b", started=950, ended=850), SILENT, pod_uid="pod-a").verdict
     assert found is not None
     assert (found.kind, found.started_at, found.finished_at) == (VerdictKind.NODE_LOST, at(950), at(800))
 
 
 def test_when_no_shard_is_left_the_time_of_all_that_took_turns_is_used() -> None:
-    pods = killed("a", started=100, ended=60), killed("b", started=98, ended=40)
+
     for known in ("a", "b"):  # two observers may know different Pods; the workflow counts the loss of each once
-        lost = shards_report(*pods, live_pod(uid="c", age=5), pod_uid=known)
+        lost = shards_report(*TURNS, live_pod(uid="c", age=5), pod_uid=known)
         assert (lost.stage, lost.pod_uid, lost.pod_name, lost.exit_code) == (LaunchStage.POD_LOST, "b", "b", 137)
         assert (lost.started_at, lost.lost_at) == (at(100), at(40))
 

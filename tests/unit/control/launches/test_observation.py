@@ -89,6 +89,10 @@ def unreachable(seconds: float, *, containers_ready: str = "True") -> Json:
     return live_pod(running(at(900)), phase="Running", conditions=conditions)
 
 
+TAKEN = Observation(Doing.TAKEN, pod_uid="pod-a")
+DISRUPTED_END = PodEnd("pod-a", "a", JOB_UID, exit_code=137, started_at=STARTED, is_disrupted=True)
+
+
 def test_a_node_that_does_not_respond_is_reported_while_the_run_waits_for_it() -> None:
     observed = seen(live_job(), unreachable(100))
     assert (observed.doing, observed.lost_in) == (Doing.RUNNING, 200)
@@ -167,7 +171,7 @@ RAN = Before(is_running=True, pod_uid="pod-a")
 
 def test_a_disrupted_pod_whose_container_ended_was_taken() -> None:
     pod = live_pod(terminated(137), phase="Running", conditions=[DISRUPTED])
-    assert seen(live_job(), pod, before=RAN) == Observation(Doing.TAKEN, pod_uid="pod-a")
+    assert seen(live_job(), pod, before=RAN) == TAKEN
 
 
 def test_a_disrupted_pod_whose_container_still_runs_is_running() -> None:
@@ -176,8 +180,7 @@ def test_a_disrupted_pod_whose_container_still_runs_is_running() -> None:
 
 
 def test_a_disrupted_pod_that_is_terminal_was_taken() -> None:
-    end = PodEnd("pod-a", "a", JOB_UID, exit_code=137, started_at=STARTED, is_disrupted=True)
-    assert seen(live_job(), ends=(end,), before=RAN) == Observation(Doing.TAKEN, pod_uid="pod-a")
+    assert seen(live_job(), ends=(DISRUPTED_END,), before=RAN) == TAKEN
 
 
 def test_a_pod_that_succeeded_while_it_was_evicted_was_not_taken() -> None:
@@ -195,19 +198,19 @@ def test_a_pod_that_ended_by_itself_is_ending_until_the_jobs_condition_follows()
 
 def test_a_pod_that_vanished_was_taken_once_another_one_came() -> None:
     new = live_pod(uid="pod-b", node=None)
-    assert seen(live_job(), new, before=RAN) == Observation(Doing.TAKEN, pod_uid="pod-a")
+    assert seen(live_job(), new, before=RAN) == TAKEN
 
 
 def test_a_pod_that_vanished_was_taken_after_a_while_without_another_one() -> None:
     for ends in ((), (PodEnd("pod-a", "a", JOB_UID, started_at=STARTED),)):
         assert seen(live_job(), before=RAN, ends=ends, quiet=REPLACEMENT_SECONDS - 1).doing is Doing.ENDING
         taken = seen(live_job(), before=RAN, ends=ends, quiet=REPLACEMENT_SECONDS)
-        assert taken == Observation(Doing.TAKEN, pod_uid="pod-a")
+        assert taken == TAKEN
 
 
 def test_a_pod_that_runs_already_in_place_of_another_one_is_reported_after_that_one_was() -> None:
     new = live_pod(running(at(1)), uid="pod-b", phase="Running", age=2)
-    assert seen(live_job(), new, before=RAN) == Observation(Doing.TAKEN, pod_uid="pod-a")
+    assert seen(live_job(), new, before=RAN) == TAKEN
     assert seen(live_job(), new).doing is Doing.RUNNING
 
 
@@ -219,7 +222,7 @@ def test_a_job_that_a_queue_suspended_waits_however_its_pod_ended() -> None:
 def test_the_pod_of_a_job_that_a_queue_suspended_was_taken() -> None:
     end = PodEnd("pod-a", "a", JOB_UID, exit_code=143, started_at=STARTED)
     suspended = live_job(spec={"suspend": True})
-    assert seen(suspended, ends=(end,), before=RAN) == Observation(Doing.TAKEN, pod_uid="pod-a")
+    assert seen(suspended, ends=(end,), before=RAN) == TAKEN
 
 
 def test_the_pod_of_a_job_that_may_have_none_was_taken() -> None:
@@ -231,18 +234,16 @@ def test_the_pod_of_a_job_that_may_have_none_was_taken() -> None:
 
 
 def test_of_a_pod_that_is_not_known_the_remembered_end_names_it() -> None:
-    end = PodEnd("pod-a", "a", JOB_UID, exit_code=137, started_at=STARTED, is_disrupted=True)
-    taken = seen(live_job(), ends=(end,), before=Before(is_running=True))
-    assert taken == Observation(Doing.TAKEN, pod_uid="pod-a")
+    taken = seen(live_job(), ends=(DISRUPTED_END,), before=Before(is_running=True))
+    assert taken == TAKEN
     unknown = seen(live_job(), live_pod(uid="pod-b"), before=Before(is_running=True))
     assert unknown == Observation(Doing.TAKEN)
 
 
 def test_after_it_was_taken_the_launch_waits_for_its_next_pod() -> None:
-    end = PodEnd("pod-a", "a", JOB_UID, exit_code=137, started_at=STARTED, is_disrupted=True)
-    assert waits(seen(live_job(age=100), ends=(end,))) == (Reason.JOB_CREATED, False)
+    assert waits(seen(live_job(age=100), ends=(DISRUPTED_END,))) == (Reason.JOB_CREATED, False)
     quota = event("FailedCreate", "exceeded quota: pods")
-    assert waits(seen(live_job(age=100), ends=(end,), events=(quota,))) == (Reason.QUOTA_EXCEEDED, True)
+    assert waits(seen(live_job(age=100), ends=(DISRUPTED_END,), events=(quota,))) == (Reason.QUOTA_EXCEEDED, True)
 
 
 def test_a_container_that_ended_before_it_was_seen_running_is_ending() -> None:

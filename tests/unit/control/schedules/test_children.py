@@ -54,8 +54,8 @@ def parent(**spec: object) -> InferenceRun:
     return parse_run({"metadata": metadata, "spec": {**SPEC, **spec}})
 
 
-def child(schedule: InferenceRun, *, workflow_id: str, nominal_time: datetime) -> Object:
-    return scheduled_run(schedule, workflow_id=workflow_id, nominal_time=nominal_time, defaults=DEFAULTS)
+def child(schedule: InferenceRun | None = None, *, workflow_id: str = "w", nominal_time: datetime = DUE) -> Object:
+    return scheduled_run(schedule or parent(), workflow_id=workflow_id, nominal_time=nominal_time, defaults=DEFAULTS)
 
 
 def stored(manifest: Object, *, uid: str = "child-uid", **status: object) -> InferenceRun:
@@ -63,13 +63,13 @@ def stored(manifest: Object, *, uid: str = "child-uid", **status: object) -> Inf
 
 
 def finished(number: int, phase: Phase) -> InferenceRun:
-    manifest = child(parent(), workflow_id=f"w-{number}", nominal_time=DUE.replace(minute=number))
+    manifest = child(workflow_id=f"w-{number}", nominal_time=DUE.replace(minute=number))
     ended = DUE.replace(minute=number, second=30).isoformat()
     return stored(manifest, uid=f"uid-{number}", phase=phase, completionTime=ended)
 
 
 def test_a_schedules_child_inherits_the_execution_and_not_the_schedule() -> None:
-    made = child(parent(), workflow_id="w", nominal_time=DUE)
+    made = child()
     interval = made["spec"].pop("interval")
     assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:9]}
     assert interval["end"] == rfc3339(DUE)
@@ -88,7 +88,7 @@ def test_a_schedules_child_inherits_the_execution_and_not_the_schedule() -> None
 def test_a_childs_interval_begins_with_the_time_before_its_own(
     expression: str, zone: str, due: str, start: str
 ) -> None:
-    made = child(parent(schedule=expression, timeZone=zone), workflow_id="w", nominal_time=parse(due))
+    made = child(parent(schedule=expression, timeZone=zone), nominal_time=parse(due))
     assert made["spec"]["interval"] == {"start": start, "end": due, "timeZone": zone}
 
 
@@ -118,13 +118,13 @@ def test_an_edit_leaves_no_gap_between_intervals(
         "recent": [] if is_new else [{"time": until, "outcome": "Started"}],
     }
     edited = stored({"metadata": {"name": "nightly", "namespace": "team"}, "spec": SPEC}, times=account)
-    made = child(edited, workflow_id="w", nominal_time=DUE.replace(hour=8))
+    made = child(edited, nominal_time=DUE.replace(hour=8))
     interval = {"start": f"2026-11-20T{start}:00Z", "end": "2026-11-21T08:00:00Z", "timeZone": "Europe/Rome"}
     assert made["spec"]["interval"] == interval
 
 
 def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_the_parent() -> None:
-    made = child(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
+    made = child()["metadata"]
     assert made["name"] == "nightly-20261121090000"
     assert made["annotations"] == {
         "team.example/owner": "a",
@@ -136,18 +136,18 @@ def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_t
 
 
 def test_a_schedules_child_inherits_only_queue_labels() -> None:
-    made = child(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
+    made = child()["metadata"]
     assert made["labels"] == {"kueue.x-k8s.io/queue-name": "gpu", wellknown.LABEL_SCHEDULE_UID: "parent-uid"}
 
 
 def test_the_same_nominal_time_finds_the_same_child() -> None:
-    made = child(parent(), workflow_id="first", nominal_time=DUE)
-    again = child(parent(), workflow_id="second", nominal_time=DUE)
+    made = child(workflow_id="first", nominal_time=DUE)
+    again = child(workflow_id="second", nominal_time=DUE)
     assert adopted(again, stored(made)).standing is SubmissionState.UNDER_WAY
 
 
 def test_a_run_created_by_hand_with_a_childs_name_is_foreign() -> None:
-    made = child(parent(), workflow_id="w", nominal_time=DUE)
+    made = child()
     by_hand = parse_run({"metadata": {"name": made["metadata"]["name"], "namespace": "team"}, "spec": made["spec"]})
     assert adopted(made, by_hand).reason is Reason.NAME_TAKEN
 
@@ -226,12 +226,12 @@ def test_by_default_three_succeeded_runs_and_one_failed_run_are_kept() -> None:
 def test_history_limits_affect_neither_active_runs_nor_those_of_others() -> None:
     schedule = parent(successfulJobsHistoryLimit=0)
     under_way = stored(
-        child(schedule, workflow_id="w", nominal_time=DUE),
+        child(schedule),
         phase=Phase.RUNNING,
     )
     other = schedule.model_copy(update={"metadata": schedule.metadata.model_copy(update={"uid": "other-uid"})})
     foreign = stored(
-        child(other, workflow_id="w", nominal_time=DUE),
+        child(other),
         phase=Phase.SUCCEEDED,
     )
     labelled = parse_run(
@@ -279,12 +279,12 @@ def test_an_unknown_reason_of_another_version_is_tolerated() -> None:
 
 def test_the_runs_of_a_schedule_in_progress_are_those_that_it_owns_and_that_have_not_ended() -> None:
     runs = [
-        stored(child(parent(), workflow_id="w", nominal_time=DUE.replace(minute=number)), uid=f"uid-{number}", **status)
+        stored(child(workflow_id="w", nominal_time=DUE.replace(minute=number)), uid=f"uid-{number}", **status)
         for number, status in enumerate(({}, {"phase": "Pending"}, {"phase": "Running"}, {"phase": "Suspended"}))
     ]
-    foreign = child(parent(), workflow_id="w", nominal_time=DUE)
+    foreign = child()
     del foreign["metadata"]["ownerReferences"]
-    deleted = child(parent(), workflow_id="w", nominal_time=DUE)
+    deleted = child()
     deleted["metadata"]["deletionTimestamp"] = DUE.isoformat()
     others = [finished(8, Phase.FAILED), finished(9, Phase.SUCCEEDED), stored(foreign), stored(deleted)]
     assert in_progress(parent().ref, [*others, *reversed(runs)]) == runs
@@ -308,7 +308,7 @@ async def test_a_run_that_cannot_be_read_does_not_stop_its_schedule() -> None:
 
 @pytest.mark.parametrize(("other", "expected"), [("08:59:59", True), ("09:00:00", True), ("09:00:01", False)])
 def test_of_two_runs_created_at_the_same_moment_the_earlier_one_stays(other: str, expected: bool) -> None:  # noqa: FBT001  a parameter of the test
-    made = [child(parent(), workflow_id=f"w-{minute}", nominal_time=DUE.replace(minute=minute)) for minute in (0, 1)]
+    made = [child(workflow_id=f"w-{minute}", nominal_time=DUE.replace(minute=minute)) for minute in (0, 1)]
     for manifest, created in zip(made, ("09:00:00", other), strict=True):
         manifest["metadata"]["creationTimestamp"] = f"2026-11-21T{created}Z"
     mine, another = stored(made[0], uid="mine"), stored(made[1], uid="another")

@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections.abc import Iterator
 from typing import Final
 
 import orjson
@@ -61,6 +62,10 @@ def rows_of(block: Block) -> list[object]:
     return [BAD if at in block.errors else orjson.loads(text) for at, text in enumerate(json_texts(block.records))]
 
 
+def read(content: bytes, chunk: Chunk) -> Iterator[Block]:
+    return CSV.read(MemoryFile("a.csv", content), chunk, limits=Limits())
+
+
 @settings(max_examples=200)
 @given(tables(), st.sampled_from(["\n", "\r\n"]))
 def test_a_table_is_read_as_it_is_cell_by_cell(lines: list[str], end: str) -> None:
@@ -69,9 +74,9 @@ def test_a_table_is_read_as_it_is_cell_by_cell(lines: list[str], end: str) -> No
     expected = cell_by_cell(lines)
     if expected is None:
         with pytest.raises(InputError):
-            list(CSV.read(MemoryFile("a.csv", content), chunk, limits=Limits()))
+            list(read(content, chunk))
         return
-    (block,) = CSV.read(MemoryFile("a.csv", content), chunk, limits=Limits())
+    (block,) = read(content, chunk)
     assert (rows_of(block), block.ids) == expected
     assert block.columns == ["x", "y"] or all(row == BAD for row in expected[0])
 
@@ -85,7 +90,7 @@ def test_a_table_without_ids_is_read_as_it_is_cell_by_cell(lines: list[str], end
     chunk = Chunk(index=0, unit=0, start=header, end=len(content), first=0, records=1)
     if expected is None:
         with pytest.raises(InputError):
-            list(CSV.read(MemoryFile("a.csv", content), chunk, limits=Limits()))
+            list(read(content, chunk))
         return
-    (block,) = CSV.read(MemoryFile("a.csv", content), chunk, limits=Limits())
+    (block,) = read(content, chunk)
     assert rows_of(block) == expected[0]
