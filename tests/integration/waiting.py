@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import QUOTAS, Object, Resource
@@ -22,6 +22,16 @@ async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str | Cal
             return found
         said = what if isinstance(what, str) else what()
         assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {said}"
+        await asyncio.sleep(0.05)
+
+
+async def until(
+    look: Callable[[], Awaitable[Any]], is_so: Callable[[Any], object] = bool, *, seconds: float = 120
+) -> None:
+    """Wait until what is looked at fulfils a condition, or fail."""
+    deadline = time.monotonic() + seconds
+    while not is_so(await look()):
+        assert time.monotonic() < deadline, f"not within {seconds} s"
         await asyncio.sleep(0.05)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
@@ -279,6 +280,11 @@ class Cluster:
         self.may_launch.set()
         self.may_read_spec.set()
         self.may_record.set()
+
+    @property
+    def pauses(self) -> list[float]:
+        """The seconds between its looks."""
+        return [(after - before).total_seconds() for before, after in pairwise(self.looks)]
 
     @property
     def activities(self) -> list[Callable[..., object]]:

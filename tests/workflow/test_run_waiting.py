@@ -1,7 +1,5 @@
 """A run that waits without a Job, because its config is missing or invalid."""
 
-from itertools import pairwise
-
 import pytest
 
 from inferrun.reasons import Reason

@@ -17,17 +17,16 @@ from inferrun.resources import InferenceRun, parse_run
 from inferrun.temporal.plugin import inferrun_plugin
 from operator_shim.workflows import RunWorkflows
 from tests.integration.shim.conftest import (
-    Until,
     api,
     far_side,
     namespace,
     other_temporal,
     schedules,
     start_shim,
-    until,
     wire,
     workflows,
 )
+from tests.integration.waiting import until
 from worker.composition import WorkerProcess
 
 __all__ = ["api", "far_side", "namespace", "other_temporal", "schedules", "start_shim", "until", "wire", "workflows"]
@@ -76,9 +75,7 @@ async def served(plane: ControlPlane, temporal: Client, namespace: str, tmp_path
 
 
 @pytest.fixture
-async def victim(
-    api: KubeClient, namespace: str, served: WorkerProcess, workflows: RunWorkflows, until: Until
-) -> InferenceRun:
+async def victim(api: KubeClient, namespace: str, served: WorkerProcess, workflows: RunWorkflows) -> InferenceRun:
     """A run in progress, with a Job that no node will ever execute, and a time limit."""
     assert served.is_ready
     config = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "absent:1"}

@@ -10,16 +10,15 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import submitted_run_name
 from inferrun.submission import WORKFLOW_TYPE
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
+from tests.integration.waiting import until
 
 IDS = ("plain-1", "corp\\anna-2", "o'brien-2", "end-2'", "'start", 'say "hi"-2', "why?", "a\tb")
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("served")
-async def test_an_id_is_executed_once(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
-) -> None:
+async def test_an_id_is_executed_once(api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim) -> None:
     async def submit(workflow_id: str, *, timeout_seconds: int = 60) -> ApplicationError:
         """How the submission ends: nothing but its cancellation ends the run, which has no config."""
         request = {"namespace": namespace, "configRef": "none", "timeoutSeconds": timeout_seconds}

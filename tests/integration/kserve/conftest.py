@@ -16,12 +16,11 @@ from tests.integration.shim.conftest import (
     schedules,
     start_shim,
     temporal,
-    until,
     wire,
     workflows,
 )
 
-__all__ = ["api", "far_side", "namespace", "schedules", "start_shim", "temporal", "until", "wire", "workflows"]
+__all__ = ["api", "far_side", "namespace", "schedules", "start_shim", "temporal", "wire", "workflows"]
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from inferrun.kube.client import KubeClient
 from inferrun.resources import InferenceRun
 from inferrun.timestamps import utc_now
 from tests.integration.kserve.cluster import apply, install
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.runs import create, signals, workflow_status, write_status
+from tests.integration.waiting import until
 from tests.unit.inferrun.kserve.stored import Json, knative, merged, recorded
 from workflows import messages
 
@@ -49,7 +50,7 @@ async def looks(temporal: Client, run: InferenceRun) -> int:
     return (await signals(temporal, run)).count(messages.LOOK_AGAIN_SIGNAL)
 
 
-async def started(temporal: Client, until: Until, *runs: InferenceRun) -> None:
+async def started(temporal: Client, *runs: InferenceRun) -> None:
     """The workflows run, as they do for a run that waits."""
     for run in runs:
 
@@ -61,13 +62,13 @@ async def started(temporal: Client, until: Until, *runs: InferenceRun) -> None:
 
 @pytest.mark.usefixtures("kserve")
 async def test_a_run_looks_again_when_its_model_becomes_ready(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
+    api: KubeClient, namespace: str, start_shim: StartShim, temporal: Client
 ) -> None:
     await apply(api, namespace, STARTING)
     async with start_shim():
         run = await create(api, namespace, "first")
         other = await create(api, namespace, "other")
-        await started(temporal, until, run, other)
+        await started(temporal, run, other)
         message = starting(namespace)
         await write_status(api, run, **waiting(namespace, message=message))
         await write_status(api, other, phase="Pending", reason="ConfigNotFound", message="no config")
@@ -80,11 +81,11 @@ async def test_a_run_looks_again_when_its_model_becomes_ready(
 
 @pytest.mark.usefixtures("no_kserve")
 async def test_kserve_may_be_installed_while_runs_wait_for_it(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
+    api: KubeClient, namespace: str, start_shim: StartShim, temporal: Client
 ) -> None:
     async with start_shim():
         run = await create(api, namespace, "before")
-        await started(temporal, until, run)
+        await started(temporal, run)
         message = not_installed("InferenceService")
         await write_status(api, run, **waiting(namespace, message=message, reason="KServeNotInstalled"))
         await asyncio.sleep(1)

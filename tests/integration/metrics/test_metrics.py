@@ -21,8 +21,8 @@ from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.timestamps import rfc3339, utc_now
 from tests.integration.chart.conftest import Render
 from tests.integration.namespaces.installation import Release, install, running
-from tests.integration.shim.conftest import Until
 from tests.integration.shim.runs import create, write_status
+from tests.integration.waiting import until
 from tests.unit.docs.pages import DOCS
 
 SECONDS = 60
@@ -73,7 +73,7 @@ async def release(
 
 
 async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_twice(
-    api: KubeClient, namespace: str, release: MeasuredRelease, until: Until
+    api: KubeClient, namespace: str, release: MeasuredRelease
 ) -> None:
     async def sees(port: int, name: str, *labels: str, least: float = 1) -> Samples:
         """What a scrape finds as soon as this sample has the value."""
@@ -88,7 +88,7 @@ async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_t
         return seen
 
     ending, missing = ("iris", namespace, "Failed", "Cancelled"), ("missing", namespace, "Pending", "ConfigNotFound")
-    async with running(release, until) as probes:
+    async with running(release) as probes:
         shim = probes["shim"]
         await sees(shim, "inferrun_leader", "shim")
         due = rfc3339(utc_now() - timedelta(seconds=1000))
@@ -142,7 +142,7 @@ async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_t
     assert documented
     assert documented <= sdk
 
-    async with running(release, until) as probes:
+    async with running(release) as probes:
         seen = await sees(probes["shim"], "inferrun_runs", *ending)
     assert seen["inferrun_runs"].keys() == {missing, ending, ("iris", namespace, "Running", "Running")}
     once = (

@@ -12,9 +12,9 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, NAMESPACES, Object
 from tests.integration.chart.conftest import Render, helm, render
 from tests.integration.namespaces.installation import CreateNamespace, NewRelease, install
-from tests.integration.shim.conftest import api, namespace, until
+from tests.integration.shim.conftest import api, namespace
 
-__all__ = ["api", "helm", "namespace", "render", "until"]
+__all__ = ["api", "helm", "namespace", "render"]
 
 
 @pytest.fixture

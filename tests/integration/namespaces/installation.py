@@ -18,7 +18,7 @@ from campaigns.benchmarks.processes import free_port
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object, Resource
 from tests.integration.chart.conftest import Manifest, Render
-from tests.integration.shim.conftest import Until
+from tests.integration.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 KINDS = {
@@ -91,7 +91,7 @@ def _write(path: Path, kubeconfig: Path, token: str) -> None:
 
 
 @asynccontextmanager
-async def running(release: Release, until: Until, *, are_serving: bool = True) -> AsyncIterator[dict[str, int]]:
+async def running(release: Release, *, are_serving: bool = True) -> AsyncIterator[dict[str, int]]:
     """Both programs, ready unless `are_serving` is false, and the ports of their probes."""
     processes = []
     try:

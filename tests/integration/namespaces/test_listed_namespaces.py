@@ -17,7 +17,7 @@ from tests.integration.namespaces.installation import (
     running,
     status_of,
 )
-from tests.integration.shim.conftest import Until
+from tests.integration.waiting import until
 from worker.api_servers import ENDPOINT_SLICES
 
 pytestmark = pytest.mark.thorough
@@ -39,13 +39,12 @@ async def test_the_listed_namespaces_are_served_with_permissions_in_them_alone(
     api: KubeClient,
     new_release: NewRelease,
     create_namespace: CreateNamespace,
-    until: Until,
 ) -> None:
     system, first, second, other = [await create_namespace(name) for name in ("system", "first", "second", "other")]
     release = await new_release(namespace=system, watched=(first, second))
     for namespace in (first, second, other):
         await create_run(api, namespace)
-    async with running(release, until):
+    async with running(release):
         await until(has_job(api, first, second), seconds=SECONDS)
         await create_run(api, second, name="later")
         await until(has_job(api, second, name="later"), seconds=SECONDS)
@@ -60,7 +59,6 @@ async def test_the_api_servers_own_addresses_are_refused_to_runs(
     api: KubeClient,
     new_release: NewRelease,
     create_namespace: CreateNamespace,
-    until: Until,
 ) -> None:
     system, first = [await create_namespace(name) for name in ("system", "first")]
     claim = {"file": {"claimName": "data", "path": "rows.jsonl"}}
@@ -70,7 +68,7 @@ async def test_the_api_servers_own_addresses_are_refused_to_runs(
     release = await new_release(namespace=system, watched=(first,))
     stored = await api.create(ENDPOINT_SLICES, "default", API_SERVERS)
     try:
-        async with running(release, until):
+        async with running(release):
             await create_run(api, first, config="ours")
             await until(has_job(api, first), seconds=SECONDS)
     finally:
@@ -86,7 +84,6 @@ async def test_a_namespace_without_permissions_does_not_keep_the_others_from_bei
     api: KubeClient,
     new_release: NewRelease,
     create_namespace: CreateNamespace,
-    until: Until,
 ) -> None:
     """As after the deletion of a namespace, which takes the roles in it along; they come back while the programs run."""
     system, first, second = [await create_namespace(name) for name in ("system", "first", "second")]
@@ -96,7 +93,7 @@ async def test_a_namespace_without_permissions_does_not_keep_the_others_from_bei
         await api.delete(KINDS["RoleBinding"], second, binding["metadata"]["name"], uid=binding["metadata"]["uid"])
     for namespace in (first, second):
         await create_run(api, namespace)
-    async with running(release, until):
+    async with running(release):
         await until(has_job(api, first), seconds=SECONDS)
         assert await status_of(api, second) == {"observedGeneration": NOT_OBSERVED}
         for binding in bindings:
@@ -110,7 +107,6 @@ async def test_an_installation_keeps_its_id_when_it_serves_a_list_of_namespaces_
     api: KubeClient,
     new_release: NewRelease,
     create_namespace: CreateNamespace,
-    until: Until,
     tmp_path: Path,
 ) -> None:
     system, first = [await create_namespace(name) for name in ("system", "first")]
@@ -118,7 +114,7 @@ async def test_an_installation_keeps_its_id_when_it_serves_a_list_of_namespaces_
     for folder in (everywhere, listed):
         folder.mkdir()
     before = await new_release(namespace=system, watched=(), folder=everywhere)
-    async with running(before, until):
+    async with running(before):
         await create_run(api, first)
         await until(has_job(api, first), seconds=SECONDS)
     for kind in ("ClusterRoleBinding", "RoleBinding", "Role", "ServiceAccount"):
@@ -127,7 +123,7 @@ async def test_an_installation_keeps_its_id_when_it_serves_a_list_of_namespaces_
             if metadata.get("namespace") == system or metadata["name"].startswith(f"{system}-inferrun"):
                 await api.delete(KINDS[kind], metadata.get("namespace", ""), metadata["name"], uid=metadata["uid"])
     after = await new_release(namespace=system, watched=(first,), folder=listed)
-    async with running(after, until):
+    async with running(after):
         await create_run(api, first, name="later")
         await until(has_job(api, first, name="later"), seconds=SECONDS)
     jobs = (await api.list(JOBS, first))["items"]

@@ -141,14 +141,17 @@ class Machine:
         assert (ended.code, ended.message) == (0, message or ended.message), ended
         return ended
 
-    async def failure(
-        self, code: int, /, *texts: str, reason: str = "", retryable: bool | None = None, **environment: str
-    ) -> Ended:
+    async def failure(self, code: int, /, *texts: str, reason: str = "", **environment: str) -> Ended:
         """Execute the contract in this process, which must end with that exit code and these texts in its message."""
         ended = await self.pod(**environment)
         assert (ended.code, [text for text in texts if text not in ended.message]) == (code, []), ended
         assert ended.result.reason == (reason or ended.result.reason)
-        assert ended.result.retryable is (ended.result.retryable if retryable is None else retryable), ended
+        return ended
+
+    async def final_failure(self, code: int, /, *texts: str, reason: str = "", **environment: str) -> Ended:
+        """Fail so that another attempt would fail in the same way."""
+        ended = await self.failure(code, *texts, reason=reason, **environment)
+        assert not ended.result.retryable, ended
         return ended
 
     async def process(self, *program: str, **environment: str) -> Ended:

@@ -237,7 +237,7 @@ async def test_a_name_that_the_metadata_lacks_ends_a_dry_run(
     tmp_path: Path, plain: TensorServer, tensors: dict[str, Any], message: str
 ) -> None:
     machine = machine_of(tmp_path / "run", plain, "csv", tensors=tensors, dryRun=True)
-    await machine.failure(4, message, retryable=False)
+    await machine.final_failure(4, message)
 
 
 async def test_a_record_without_a_column_is_named_without_its_members(tmp_path: Path, plain: TensorServer) -> None:

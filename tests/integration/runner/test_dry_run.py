@@ -46,7 +46,7 @@ async def test_a_run_after_a_dry_run_is_complete(checked: Machine, model: Counti
 
 async def test_a_record_of_another_width_than_the_models_is_found(checked: Machine, model: CountingModel) -> None:
     model.metadata = {"name": "sum", "inputs": [{**TENSOR, "shape": [-1, 4]}]}
-    await checked.failure(4, "the record has 2 values, the model's metadata requires 4 for the tensor", retryable=False)
+    await checked.final_failure(4, "the record has 2 values, the model's metadata requires 4 for the tensor")
     assert made_by(checked) == []
 
 
@@ -62,7 +62,7 @@ async def test_a_run_ends_before_its_first_request_if_no_record_has_the_shape(
 
 async def test_a_model_that_is_not_ready_is_found(checked: Machine, model: CountingModel) -> None:
     model.is_ready = False
-    ended = await checked.failure(4, retryable=False)
+    ended = await checked.final_failure(4)
     assert ended.message.endswith("/v2/models/sum/infer is not ready: status 200, but the model is not ready")
 
 
@@ -75,7 +75,7 @@ async def test_a_missing_model_is_found(checked: Machine) -> None:
 async def test_an_invalid_first_record_is_found_before_the_model_is_asked(checked: Machine) -> None:
     (checked.input / "data" / "rows.jsonl").write_text('[1, "two"]\n')
     checked.contract["kserve"]["modelUrl"] = "http://127.0.0.1:9/v2/models/sum/infer"
-    await checked.failure(3, "rows.jsonl line 1 contains a string", retryable=False)
+    await checked.final_failure(3, "rows.jsonl line 1 contains a string")
 
 
 async def test_an_input_without_records_is_an_error_unless_it_may_be_empty(checked: Machine) -> None:

@@ -177,9 +177,7 @@ async def test_quotes_that_do_not_match_are_found_before_the_first_request(file:
     lines = "".join(f"{index},0.5\n" for index in range(COUNT))
     (file.input / "data" / "rows.csv").write_text(f'a,b\n{lines}1,"2\n')
     file.contract["input"]["file"] |= {"path": "data/rows.csv", "format": "csv"}
-    await file.failure(
-        3, f"rows.csv line {COUNT + 2} begins a value in quotes that does not end", retryable=False, **SMALL
-    )
+    await file.final_failure(3, f"rows.csv line {COUNT + 2} begins a value in quotes that does not end", **SMALL)
     assert not file.run_folder.exists()
 
 

@@ -259,14 +259,14 @@ async def test_results_that_changed_since_are_not_used(chain: Chain, part: int, 
         path.write_bytes(path.read_bytes().replace(b"5}", b"6}", 1))
     else:
         path.unlink()
-    await chain.second.failure(3, f"predictions/{path.name} is missing or has changed since", retryable=False, **SMALL)
+    await chain.second.final_failure(3, f"predictions/{path.name} is missing or has changed since", **SMALL)
 
 
 async def test_rows_that_changed_since_are_not_used(chain: Chain, s3: S3Server, postgres: Postgres) -> None:
     store_in(chain, "sql", "", s3=s3, postgres=postgres)
     await chain.predict()
     postgres.execute("delete from predictions where index = 77")
-    await chain.second.failure(3, "rows were changed or deleted", retryable=False, **SMALL)
+    await chain.second.final_failure(3, "rows were changed or deleted", **SMALL)
 
 
 async def test_output_of_another_run_in_the_same_place_is_not_used(chain: Chain) -> None:

@@ -178,11 +178,10 @@ async def test_chunks_are_negotiated_before_the_rest_of_the_input_is_predicted(
     krateo: Machine, handler: Handler, model: CountingModel
 ) -> None:
     handler.rows = [[float(index), 0.25] for index in range(60_000)]
-    await krateo.failure(
+    await krateo.final_failure(
         5,
         "a POST of 0.1 MiB or more, the limit is 0.1 MiB",
         "Accept-Chunks: predictions",
-        retryable=False,
         INFERRUN_POST_LIMIT=str(1 << 17),
         INFERRUN_BATCH_ROWS="500",
     )

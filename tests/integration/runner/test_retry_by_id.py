@@ -111,7 +111,7 @@ async def test_a_record_that_is_not_valid_any_more_has_no_prediction(corrected: 
 async def test_an_id_that_is_not_unique_in_the_corrected_input_is_an_error(corrected: Machine) -> None:
     with (corrected.input / "data" / "rows.jsonl").open("a") as rows:
         rows.write('{"custom_id": "r7", "inputs": [1, 2]}\n')
-    await corrected.failure(3, "several records of the input have the custom_id 'r7'", retryable=False, **SMALL)
+    await corrected.final_failure(3, "several records of the input have the custom_id 'r7'", **SMALL)
     assert not corrected.run_folder.exists()
 
 
@@ -129,17 +129,12 @@ async def test_an_id_that_was_not_unique_in_the_ended_run_is_an_error(
     assert first.result.records.failed == 1, first.message
     path.write_text(json.dumps(lines[1]) + "\n")
     file.retry(first)
-    await file.failure(3, "several records of run 'sums' have the custom_id 'twice'", retryable=False, **SMALL)
+    await file.final_failure(3, "several records of run 'sums' have the custom_id 'twice'", **SMALL)
 
 
 async def test_predictions_that_do_not_fit_on_the_disk_are_an_error(corrected: Machine) -> None:
-    await corrected.failure(
-        3,
-        "cannot be held on the Pod's disk",
-        "set a larger limits.spool",
-        retryable=False,
-        **SMALL,
-        INFERRUN_SPOOL_BYTES="16384",
+    await corrected.final_failure(
+        3, "cannot be held on the Pod's disk", "set a larger limits.spool", **SMALL, INFERRUN_SPOOL_BYTES="16384"
     )
 
 

@@ -51,11 +51,8 @@ async def test_an_input_without_ids_that_has_changed_is_an_error(file: Machine, 
     first = await file.pod(**SMALL)
     (file.input / "data" / "rows.jsonl").write_text("[1, 2]\n")
     file.retry(first)
-    await file.failure(
-        3,
-        "the input differs from the one that run 'sums' read, and its records have no custom_id",
-        retryable=False,
-        **SMALL,
+    await file.final_failure(
+        3, "the input differs from the one that run 'sums' read, and its records have no custom_id", **SMALL
     )
 
 
@@ -66,11 +63,8 @@ async def test_an_output_that_was_changed_or_deleted_is_an_error(file: Machine, 
     part = min((folder / "predictions").iterdir())
     part.write_bytes(part.read_bytes().replace(b"0.5", b"0.7", 1))
     file.retry(first)
-    await file.failure(
-        5,
-        f"made/results/{FIRST}/predictions/{part.name} is missing or has changed since it was committed",
-        retryable=False,
-        **SMALL,
+    await file.final_failure(
+        5, f"made/results/{FIRST}/predictions/{part.name} is missing or has changed since it was committed", **SMALL
     )
     (folder / "manifest.json").unlink()
     await file.failure(5, "manifest.json is missing, although that run has succeeded", **SMALL)

@@ -286,7 +286,7 @@ async def test_a_column_of_another_type_is_named_before_the_first_request(
     machine.contract["passThroughColumns"] = ["note"]
     machine.contract["input"]["sql"]["query"] = "select id, a, name as note from irises"
     machine.contract["output"]["sql"]["table"] = table
-    await machine.failure(5, text.format(f"postgresql://127.0.0.1:{server.port}/postgres/{table}"), retryable=False)
+    await machine.final_failure(5, text.format(f"postgresql://127.0.0.1:{server.port}/postgres/{table}"))
     assert model.requests == []
 
 
@@ -390,7 +390,7 @@ async def test_what_is_wrong_is_named(
 
 async def test_wrong_credentials_are_not_retried_and_not_shown(machine: Machine) -> None:
     machine.endpoint("input", {"password": "wr0ng"})
-    ended = await machine.failure(3, "the server rejects the credentials", retryable=False)
+    ended = await machine.final_failure(3, "the server rejects the credentials")
     assert "wr0ng" not in ended.message
 
 

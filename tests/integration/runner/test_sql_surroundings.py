@@ -290,7 +290,7 @@ async def test_the_right_to_create_temporary_tables_is_named_before_the_first_re
         connection.execute(f"grant all on schema public to {user}")
     run.contract["output"]["sql"]["table"] = "predictions"
     sign_in(run, dbname=database, username=user, password="pw")
-    await run.failure(5, "42501 (permission denied to create temporary tables", retryable=False)
+    await run.final_failure(5, "42501 (permission denied to create temporary tables")
     assert len(model.requests) <= 1, "one record, to find the type of the output"
 
 
@@ -336,7 +336,7 @@ async def test_what_no_insertion_can_do_is_found_before_the_first_request(
     if case == "rights":
         postgres.execute(f"revoke insert on {schema}.predictions from {user}")
     sign_in(run, username=user, password="pw")
-    await run.failure(5, f"failed with {state}", retryable=False)
+    await run.final_failure(5, f"failed with {state}")
     assert len(model.requests) <= 1, "one record, to find the type of the output"
     assert postgres.execute(f"select count(*) from {schema}.predictions") == [(0,)]  # noqa: S608
 
@@ -402,7 +402,8 @@ async def test_a_lock_that_passes_is_waited_for(
 async def test_what_passes_with_time_is_left_to_the_next_attempt(run: Machine, postgres: Postgres, user: str) -> None:
     postgres.execute(f"alter role {user} set default_transaction_read_only = on")
     sign_in(run, username=user, password="pw")
-    await run.failure(5, "25006", "read-only", retryable=True, INFERRUN_RETRY_SECONDS="0")
+    ended = await run.failure(5, "25006", "read-only", INFERRUN_RETRY_SECONDS="0")
+    assert ended.result.retryable
 
 
 async def test_a_value_that_a_query_cannot_compute_is_not_shown(tmp_path: Path, postgres: Postgres) -> None:

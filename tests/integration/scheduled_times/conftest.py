@@ -7,7 +7,6 @@ from tests.integration.shim.conftest import (
     namespace,
     schedules,
     start_shim,
-    until,
     wire,
     workflows,
 )
@@ -20,7 +19,6 @@ __all__ = [
     "served",
     "start_shim",
     "temporal",
-    "until",
     "wire",
     "workflows",
 ]

@@ -1,6 +1,7 @@
 """A back-fill starts the runs of a schedule for past times: each once, a few at a time, whatever happens to its workflow."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,11 +14,12 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import run_workflow_id
 from inferrun.resources import InferenceRun, parse_run
-from inferrun.resources.status import BackfillStatus
+from inferrun.resources.status import BackfillStatus, InferenceRunStatus
 from inferrun.timestamps import parse
 from operator_shim.shim import Shim
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.runs import edit, read
+from tests.integration.waiting import until
 from worker.composition import WorkerProcess
 
 SUCCEEDED = {"phase": "Succeeded", "reason": "Succeeded", "completionTime": "2026-11-21T08:00:00Z"}
@@ -26,7 +28,6 @@ DAYS = {"start": "2026-03-01T00:00:00Z", "end": "2026-03-04T23:59:59Z"}
 NAMES = [f"nightly-202603{day:02}020000" for day in (1, 2, 3, 4)]
 
 Given = dict[str, Any]  # JSON of a spec
-Apply = Callable[..., Any]
 
 
 @pytest.fixture
@@ -36,12 +37,53 @@ async def shim(served: WorkerProcess, start_shim: StartShim) -> AsyncIterator[Sh
         yield started
 
 
-@pytest.fixture
-async def schedule(api: KubeClient, namespace: str, shim: Shim) -> InferenceRun:
-    assert shim.is_ready
-    return await apply(
-        api, namespace, "nightly", {"configRef": {"name": "absent"}, "schedule": "0 2 * * *", "suspend": True}
-    )
+@dataclass(frozen=True)
+class Nightly:
+    """A schedule that is suspended, and the runs for its past times."""
+
+    api: KubeClient
+    namespace: str
+    uid: str
+
+    async def apply(self, name: str, spec: Given) -> InferenceRun:
+        return await apply(self.api, self.namespace, name, spec)
+
+    async def back_fill(self, name: str = "march", *, suspend: bool = False, **more: Any) -> InferenceRun:
+        given = {"schedule": "nightly", **DAYS, **more}
+        return await self.apply(name, {"backfill": given, **({"suspend": True} if suspend else {})})
+
+    async def children(self) -> dict[str, str]:
+        """The names of its runs, in their order, with the UIDs."""
+        selector = f"{wellknown.LABEL_SCHEDULE_UID}={self.uid}"
+        items = (await self.api.list(RUNS, self.namespace, labelSelector=selector))["items"]
+        return dict(sorted((item["metadata"]["name"], item["metadata"]["uid"]) for item in items))
+
+    async def has_runs(self, count: int) -> list[str]:
+        """The names of its runs, once it has so many."""
+        await until(self.children, lambda found: len(found) == count)
+        return list(await self.children())
+
+    async def has_run(self, name: str) -> None:
+        """Wait until it has that run."""
+        await until(self.children, lambda found: name in found)
+
+    async def end(self, name: str, status: Object | None = None) -> None:
+        await self.api.patch(RUNS, self.namespace, name, {"status": status or SUCCEEDED}, sub="status")
+
+    async def annotate(self, name: str, **annotations: str) -> None:
+        await self.api.patch(RUNS, self.namespace, name, {"metadata": {"annotations": annotations}})
+
+    async def run(self, name: str) -> InferenceRun:
+        return parse_run(await self.api.get(RUNS, self.namespace, name))
+
+    async def status(self, backfill: InferenceRun, is_so: Callable[[InferenceRunStatus], object]) -> InferenceRunStatus:
+        """The status of the back-fill, once it is so."""
+        await until(lambda: read(self.api, backfill), lambda run: is_so(run.status))
+        return (await read(self.api, backfill)).status
+
+    async def ended(self, backfill: InferenceRun) -> InferenceRunStatus:
+        """The status of the back-fill, once it has ended."""
+        return await self.status(backfill, lambda status: status.is_terminal)
 
 
 async def apply(api: KubeClient, namespace: str, name: str, spec: Given) -> InferenceRun:
@@ -54,170 +96,128 @@ async def apply(api: KubeClient, namespace: str, name: str, spec: Given) -> Infe
     return parse_run(await api.create(RUNS, namespace, body))
 
 
-async def start(api: KubeClient, schedule: InferenceRun, **more: Any) -> InferenceRun:
-    given = {"schedule": schedule.metadata.name, **DAYS, **more}
-    return await apply(api, schedule.metadata.namespace, "march", {"backfill": given})
+async def create_nightly(api: KubeClient, namespace: str) -> Nightly:
+    spec = {"configRef": {"name": "absent"}, "schedule": "0 2 * * *", "suspend": True}
+    return Nightly(api, namespace, (await apply(api, namespace, "nightly", spec)).metadata.uid)
 
 
-async def names(api: KubeClient, schedule: InferenceRun) -> list[str]:
-    return sorted(item["metadata"]["name"] for item in await children(api, schedule))
+@pytest.fixture
+async def nightly(api: KubeClient, namespace: str, shim: Shim) -> Nightly:
+    assert shim.is_ready
+    return await create_nightly(api, namespace)
 
 
-async def children(api: KubeClient, schedule: InferenceRun) -> list[Object]:
-    selector = f"{wellknown.LABEL_SCHEDULE_UID}={schedule.metadata.uid}"
-    return list((await api.list(RUNS, schedule.metadata.namespace, labelSelector=selector))["items"])
-
-
-async def end(api: KubeClient, namespace: str, name: str, status: Object) -> None:
-    await api.patch(RUNS, namespace, name, {"status": status}, sub="status")
-
-
-async def test_its_runs_are_started_one_after_the_other_and_counted(
-    api: KubeClient, schedule: InferenceRun, until: Until
-) -> None:
-    backfill = await start(api, schedule)
+async def test_its_runs_are_started_one_after_the_other_and_counted(nightly: Nightly) -> None:
+    backfill = await nightly.back_fill()
     for number, name in enumerate(NAMES):
-        await until(lambda: names(api, schedule), lambda found, number=number: len(found) == number + 1)
-        assert await names(api, schedule) == NAMES[: number + 1]
-        await end(api, schedule.metadata.namespace, name, FAILED if number == 2 else SUCCEEDED)
-    await until(lambda: read(api, backfill), lambda run: run.status.is_terminal)
-    ended = (await read(api, backfill)).status
+        assert await nightly.has_runs(number + 1) == NAMES[: number + 1]
+        await nightly.end(name, FAILED if number == 2 else SUCCEEDED)
+    ended = await nightly.ended(backfill)
     assert (ended.phase, ended.reason) == ("Failed", "BackfillFailed")
     assert ended.message == f"4 scheduled times: 3 succeeded, 1 failed ({NAMES[2]})"
     assert ended.backfill == BackfillStatus(total=4, succeeded=3, failed=1)
-    child = parse_run(await api.get(RUNS, schedule.metadata.namespace, NAMES[0]))
+    child = await nightly.run(NAMES[0])
     assert child.metadata.annotations[wellknown.ANNOTATION_SCHEDULED_TIME] == "2026-03-01T02:00:00Z"
     assert child.metadata.annotations[wellknown.ANNOTATION_BACKFILL] == "march"
     assert child.metadata.owner_references[0].name == "nightly"
 
 
-async def test_times_that_have_a_run_are_skipped_and_the_newest_is_first(
-    api: KubeClient, schedule: InferenceRun, until: Until
-) -> None:
-    first = await start(api, schedule, end="2026-03-01T23:00:00Z")
-    await until(lambda: names(api, schedule))
-    await end(api, schedule.metadata.namespace, NAMES[0], SUCCEEDED)
-    await until(lambda: read(api, first), lambda run: run.status.is_terminal)
-    given = {"schedule": "nightly", **DAYS, "concurrency": 2, "order": "Descending"}
-    second = await apply(api, schedule.metadata.namespace, "again", {"backfill": given})
-    await until(lambda: names(api, schedule), lambda found: len(found) == 3)
-    assert await names(api, schedule) == [NAMES[0], NAMES[2], NAMES[3]]
-    await until(lambda: read(api, second), lambda run: run.status.phase == "Running")
+async def test_times_that_have_a_run_are_skipped_and_the_newest_is_first(nightly: Nightly) -> None:
+    first = await nightly.back_fill(end="2026-03-01T23:00:00Z")
+    await until(nightly.children)
+    await nightly.end(NAMES[0])
+    await nightly.ended(first)
+    second = await nightly.back_fill("again", concurrency=2, order="Descending")
+    assert await nightly.has_runs(3) == [NAMES[0], NAMES[2], NAMES[3]]
+    await nightly.status(second, lambda status: status.phase == "Running")
     for name in (NAMES[3], NAMES[2]):
-        await end(api, schedule.metadata.namespace, name, SUCCEEDED)
-    await until(lambda: names(api, schedule), lambda found: len(found) == 4)
-    await end(api, schedule.metadata.namespace, NAMES[1], SUCCEEDED)
-    await until(lambda: read(api, second), lambda run: run.status.is_terminal)
-    assert (await read(api, second)).status.message == "4 scheduled times: 3 succeeded, 1 skipped"
+        await nightly.end(name)
+    await nightly.has_runs(4)
+    await nightly.end(NAMES[1])
+    assert (await nightly.ended(second)).message == "4 scheduled times: 3 succeeded, 1 skipped"
 
 
-async def test_a_run_that_ended_before_its_start_was_recorded_counts_as_started(
-    api: KubeClient, schedule: InferenceRun, until: Until
-) -> None:
+async def test_a_run_that_ended_before_its_start_was_recorded_counts_as_started(nightly: Nightly) -> None:
     """The worker died after it had created the run."""
-    namespace = schedule.metadata.namespace
-    given = {"schedule": "nightly", **DAYS, "end": "2026-03-01T23:00:00Z"}
-    backfill = await apply(api, namespace, "march", {"suspend": True, "backfill": given})
-    labels = {wellknown.LABEL_BACKFILL: backfill.metadata.uid, wellknown.LABEL_SCHEDULE_UID: schedule.metadata.uid}
-    child = await apply(api, namespace, NAMES[0], {"configRef": {"name": "absent"}})
-    await api.patch(RUNS, namespace, NAMES[0], {"metadata": {"labels": labels}})
-    await end(api, namespace, child.metadata.name, SUCCEEDED)
-    await edit(api, backfill, suspend=False)
-    await until(lambda: read(api, backfill), lambda run: run.status.is_terminal)
-    ended = (await read(api, backfill)).status
+    backfill = await nightly.back_fill(suspend=True, end="2026-03-01T23:00:00Z")
+    labels = {wellknown.LABEL_BACKFILL: backfill.metadata.uid, wellknown.LABEL_SCHEDULE_UID: nightly.uid}
+    await nightly.apply(NAMES[0], {"configRef": {"name": "absent"}})
+    await nightly.api.patch(RUNS, nightly.namespace, NAMES[0], {"metadata": {"labels": labels}})
+    await nightly.end(NAMES[0])
+    await edit(nightly.api, backfill, suspend=False)
+    ended = await nightly.ended(backfill)
     assert ended.backfill == BackfillStatus(total=1, succeeded=1)
     assert ended.start_time is not None
 
 
 async def test_a_run_that_ends_while_no_shim_runs_is_counted(
-    api: KubeClient, namespace: str, served: WorkerProcess, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, served: WorkerProcess, start_shim: StartShim
 ) -> None:
     assert served.is_ready
     async with start_shim():
-        spec = {"configRef": {"name": "absent"}, "schedule": "0 2 * * *", "suspend": True}
-        schedule = await apply(api, namespace, "nightly", spec)
-        period = {"schedule": "nightly", **DAYS, "end": "2026-03-01T23:00:00Z"}
-        backfill = await apply(api, namespace, "past", {"backfill": period})  # listed after its runs
-        await until(lambda: read(api, backfill), lambda run: run.status.phase == "Running")
-        assert await names(api, schedule) == NAMES[:1]
-    await end(api, namespace, NAMES[0], SUCCEEDED)
+        nightly = await create_nightly(api, namespace)
+        backfill = await nightly.back_fill("past", end="2026-03-01T23:00:00Z")  # listed after its runs
+        await nightly.status(backfill, lambda status: status.phase == "Running")
+        assert list(await nightly.children()) == NAMES[:1]
+    await nightly.end(NAMES[0])
     async with start_shim():
-        await until(lambda: read(api, backfill), lambda run: run.status.is_terminal)
-    assert (await read(api, backfill)).status.backfill == BackfillStatus(total=1, succeeded=1)
+        assert (await nightly.ended(backfill)).backfill == BackfillStatus(total=1, succeeded=1)
 
 
-async def test_it_is_suspended_resumed_and_cancelled(api: KubeClient, schedule: InferenceRun, until: Until) -> None:
-    namespace = schedule.metadata.namespace
-    backfill = await start(api, schedule)
-    await until(lambda: names(api, schedule))
-    await edit(api, backfill, suspend=True)
-    await until(lambda: read(api, backfill), lambda run: run.status.phase == "Suspended")
-    await end(api, namespace, NAMES[0], SUCCEEDED)
-    await until(lambda: read(api, backfill), lambda run: (run.status.backfill or run.status).succeeded == 1)
-    assert await names(api, schedule) == NAMES[:1]
-    await edit(api, backfill, suspend=False)
-    await until(lambda: names(api, schedule), lambda found: len(found) == 2)
-    await api.patch(
-        RUNS, namespace, "march", {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
-    )
-    await until(lambda: read(api, backfill), lambda run: run.status.is_terminal)
-    status = (await read(api, backfill)).status
+async def test_it_is_suspended_resumed_and_cancelled(nightly: Nightly) -> None:
+    backfill = await nightly.back_fill()
+    await until(nightly.children)
+    await edit(nightly.api, backfill, suspend=True)
+    await nightly.status(backfill, lambda status: status.phase == "Suspended")
+    await nightly.end(NAMES[0])
+    await nightly.status(backfill, lambda status: status.backfill and status.backfill.succeeded == 1)
+    assert list(await nightly.children()) == NAMES[:1]
+    await edit(nightly.api, backfill, suspend=False)
+    await nightly.has_runs(2)
+    await nightly.annotate("march", **{wellknown.ANNOTATION_CANCEL_REQUESTED: "true"})
+    status = await nightly.ended(backfill)
     assert (status.phase, status.reason) == ("Failed", "Cancelled")
-    child = parse_run(await api.get(RUNS, namespace, NAMES[1]))
+    child = await nightly.run(NAMES[1])
     assert (child.status.phase, child.status.reason) == ("Failed", "Cancelled")
     assert "1 succeeded, 1 failed" in (status.message or "")
 
 
-async def test_a_lost_workflow_costs_no_run_and_repeats_none(
-    api: KubeClient, schedule: InferenceRun, until: Until, temporal: Client
-) -> None:
-    namespace = schedule.metadata.namespace
-    backfill = await start(api, schedule, concurrency=2)
-    await until(lambda: names(api, schedule), lambda found: len(found) == 2)
-    before = {item["metadata"]["uid"] for item in await children(api, schedule)}
+async def test_a_lost_workflow_costs_no_run_and_repeats_none(nightly: Nightly, temporal: Client) -> None:
+    backfill = await nightly.back_fill(concurrency=2)
+    await nightly.has_runs(2)
+    before = set((await nightly.children()).values())
     await temporal.get_workflow_handle(run_workflow_id(backfill.ref)).terminate(reason="test")
-    await end(api, namespace, NAMES[0], SUCCEEDED)
-    await api.patch(RUNS, namespace, "march", {"metadata": {"annotations": {"touched": "true"}}})
+    await nightly.end(NAMES[0])
+    await nightly.annotate("march", touched="true")
     for name in NAMES[1:]:
-        await until(lambda: names(api, schedule), lambda found, name=name: name in found)
-        await end(api, namespace, name, SUCCEEDED)
-    await until(lambda: read(api, backfill), lambda run: run.status.is_terminal)
-    status = (await read(api, backfill)).status
+        await nightly.has_run(name)
+        await nightly.end(name)
+    status = await nightly.ended(backfill)
     assert (status.phase, status.message) == ("Succeeded", "4 scheduled times: 4 succeeded")
-    assert before <= {item["metadata"]["uid"] for item in await children(api, schedule)}
+    assert before <= set((await nightly.children()).values())
 
 
-async def test_a_schedule_that_does_not_exist_is_waited_for(
-    api: KubeClient, namespace: str, shim: Shim, until: Until
-) -> None:
+async def test_a_schedule_that_does_not_exist_is_waited_for(api: KubeClient, namespace: str, shim: Shim) -> None:
     assert shim.is_ready
     backfill = await apply(api, namespace, "march", {"backfill": {"schedule": "nightyl", **DAYS}})
     await until(lambda: read(api, backfill), lambda run: run.status.reason == "ScheduleNotFound")
     assert "'nightyl' does not exist" in ((await read(api, backfill)).status.message or "")
 
 
-async def test_the_client_back_fills_a_period_and_repeats_one_time(
-    api: KubeClient, schedule: InferenceRun, until: Until, plane: ControlPlane
-) -> None:
-    namespace = schedule.metadata.namespace
-    async with await AsyncClient.connect(namespace=namespace, kubeconfig=plane.kubeconfig) as client:
+async def test_the_client_back_fills_a_period_and_repeats_one_time(nightly: Nightly, plane: ControlPlane) -> None:
+    async with await AsyncClient.connect(namespace=nightly.namespace, kubeconfig=plane.kubeconfig) as client:
         first, last = parse("2026-03-01T02:00:00Z"), parse("2026-03-02T02:00:00Z")
         started = await client.backfill("nightly", start=first, end=last, concurrency=2)
-        await until(lambda: names(api, schedule), lambda found: len(found) == 2)
-        assert await names(api, schedule) == NAMES[:2]
+        assert await nightly.has_runs(2) == NAMES[:2]
         for name in NAMES[:2]:
-            await end(api, namespace, name, SUCCEEDED)
+            await nightly.end(name)
         assert (await client.wait(started)).message == "2 scheduled times: 2 succeeded"
         before = (await client.get(NAMES[1])).metadata.uid
         repeated = await client.trigger("nightly", at=last)
-        await until(lambda: names(api, schedule))
+        await until(nightly.children)
 
-        async def uid() -> str:
-            found = {item["metadata"]["name"]: item["metadata"]["uid"] for item in await children(api, schedule)}
-            return str(found.get(NAMES[1], before))
-
-        await until(uid, lambda found: found != before)
-        await end(api, namespace, NAMES[1], SUCCEEDED)
+        await until(nightly.children, lambda found: found.get(NAMES[1], before) != before)
+        await nightly.end(NAMES[1])
         assert (await client.wait(repeated)).phase == "Succeeded"
         with pytest.raises(InvalidRequest, match="is not a time of schedule"):
             await client.trigger("nightly", at=parse("2026-03-02T03:00:00Z"))

@@ -18,8 +18,9 @@ from inferrun.resources.status import ScheduledTimes
 from inferrun.run_defaults import Defaults
 from inferrun.timestamps import parse, rfc3339
 from operator_shim.shim import Shim
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.runs import create, edit, read
+from tests.integration.waiting import until
 from worker.composition import WorkerProcess
 
 OFTEN = "@every 5s"
@@ -82,7 +83,7 @@ async def touch(api: KubeClient, schedule: InferenceRun) -> None:
 
 
 async def test_times_are_started_or_skipped_beside_a_run_in_progress(
-    api: KubeClient, namespace: str, shim: Shim, until: Until
+    api: KubeClient, namespace: str, shim: Shim
 ) -> None:
     assert shim.is_ready
     schedule = await create(api, namespace, "often", schedule=OFTEN)
@@ -95,7 +96,7 @@ async def test_times_are_started_or_skipped_beside_a_run_in_progress(
 
 @pytest.mark.thorough
 async def test_times_at_which_the_schedule_is_suspended_or_invalid_are_recorded(
-    api: KubeClient, namespace: str, shim: Shim, until: Until
+    api: KubeClient, namespace: str, shim: Shim
 ) -> None:
     assert shim.is_ready
     schedule = await create(api, namespace, "often", schedule=OFTEN, concurrencyPolicy="Allow")
@@ -126,7 +127,6 @@ async def test_times_that_pass_while_the_schedule_does_not_exist_in_temporal_are
     start_shim: StartShim,
     temporal: Client,
     *,
-    until: Until,
     policy: str,
 ) -> None:
     assert served.is_ready
@@ -149,7 +149,7 @@ async def test_times_that_pass_while_the_schedule_does_not_exist_in_temporal_are
 
 
 async def test_a_pause_in_temporal_is_reverted_and_said(
-    api: KubeClient, namespace: str, shim: Shim, temporal: Client, until: Until
+    api: KubeClient, namespace: str, shim: Shim, temporal: Client
 ) -> None:
     assert shim.is_ready
     schedule = await create(api, namespace, "rarely", schedule=NEVER)
@@ -166,7 +166,7 @@ async def test_a_pause_in_temporal_is_reverted_and_said(
 
 
 async def test_a_trigger_in_temporal_creates_a_run_with_the_latest_interval(
-    api: KubeClient, namespace: str, shim: Shim, temporal: Client, until: Until
+    api: KubeClient, namespace: str, shim: Shim, temporal: Client
 ) -> None:
     assert shim.is_ready
     schedule = await create(api, namespace, "hourly", schedule="0 * * * *")
@@ -182,7 +182,7 @@ async def test_a_trigger_in_temporal_creates_a_run_with_the_latest_interval(
 
 
 async def test_a_back_fill_in_temporal_creates_no_run_for_a_time_that_is_accounted_for(
-    api: KubeClient, namespace: str, shim: Shim, temporal: Client, until: Until
+    api: KubeClient, namespace: str, shim: Shim, temporal: Client
 ) -> None:
     assert shim.is_ready
     schedule = await create(api, namespace, "often", schedule=OFTEN)

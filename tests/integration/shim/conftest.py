@@ -5,12 +5,10 @@ start the control plane that the benchmarks use. No worker polls: workflows only
 """
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
 
 import pytest
 from temporalio.client import Client
@@ -36,7 +34,6 @@ from tools.devcluster.binaries import chosen_temporal
 
 INSTALLATION = "shim-tests"
 
-Until = Callable[..., Awaitable[None]]
 StartShim = Callable[..., AbstractAsyncContextManager[Shim]]
 
 
@@ -144,18 +141,3 @@ def start_shim(
             await own.close()
 
     return started
-
-
-@pytest.fixture
-def until() -> Until:
-    """Waits until what is looked at fulfils a condition, or fails."""
-
-    async def wait(
-        look: Callable[[], Awaitable[Any]], is_so: Callable[[Any], object] = bool, *, seconds: float = 120
-    ) -> None:
-        deadline = time.monotonic() + seconds
-        while not is_so(await look()):
-            assert time.monotonic() < deadline, f"not within {seconds} s"
-            await asyncio.sleep(0.05)
-
-    return wait

@@ -5,8 +5,9 @@ from temporalio.client import Client
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS
 from inferrun.resources import InferenceRun
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.runs import create, signals, workflow_status, write_status
+from tests.integration.waiting import until
 
 RUNNING = {"phase": "Running", "reason": "Running", "observedGeneration": 1, "contract": "e30="}
 ENDED = {"phase": "Succeeded", "reason": "Succeeded", "completionTime": "2026-11-21T08:00:00Z"}
@@ -22,7 +23,7 @@ async def reader_of(
 
 
 async def test_a_run_is_told_when_the_run_that_it_waits_for_ends(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     first = await create(api, namespace, "first", status=RUNNING)
     async with start_shim():
@@ -36,7 +37,7 @@ async def test_a_run_is_told_when_the_run_that_it_waits_for_ends(
 
 
 async def test_a_run_is_told_of_an_end_that_came_before_its_launch_could_say_what_it_waits_for(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     first = await create(api, namespace, "first", status={**RUNNING, **ENDED})
     async with start_shim():
@@ -46,7 +47,7 @@ async def test_a_run_is_told_of_an_end_that_came_before_its_launch_could_say_wha
 
 
 async def test_a_run_is_told_when_the_run_that_it_waits_for_is_deleted_and_created_again(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     first = await create(api, namespace, "first", status=RUNNING)
     async with start_shim():
@@ -60,7 +61,7 @@ async def test_a_run_is_told_when_the_run_that_it_waits_for_is_deleted_and_creat
 
 
 async def test_a_run_is_told_of_what_happened_while_there_was_no_shim(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     first = await create(api, namespace, "first", status=RUNNING)
     async with start_shim():

@@ -7,7 +7,8 @@ import pytest
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, EVENTS
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -15,7 +16,7 @@ STORAGE = {"input": {"file": {"claimName": "data", "path": "in.jsonl"}}, "output
 
 
 async def test_a_credential_in_a_header_is_reported_in_one_event_without_its_value(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, start_shim: StartShim
 ) -> None:
     headers = ["Authorization: Bearer canary", "Accept: application/json"]
     call = {"path": "/", "verb": "POST", "endpointRef": {"name": "data"}, "headers": headers}

@@ -17,14 +17,15 @@ from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from operator_shim.executions import Executions
 from operator_shim.workflows import RunWorkflows
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.runs import create, edit, read, signals, workflow_status, write_status
+from tests.integration.waiting import until
 
 LAUNCHED = {"phase": "Running", "reason": "Running", "observedGeneration": 1, "contract": "e30="}
 
 
 async def test_an_edit_is_signalled_once_however_often_the_runs_are_resynced(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     run = await create(api, namespace, "run", status=LAUNCHED, timeoutSeconds=60)
     async with start_shim(resync_seconds=1):
@@ -39,7 +40,7 @@ async def test_an_edit_is_signalled_once_however_often_the_runs_are_resynced(
 
 
 async def test_an_edit_before_a_restart_is_signalled_afterwards(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     run = await create(api, namespace, "run", status=LAUNCHED, timeoutSeconds=60)
     await edit(api, run, timeoutSeconds=90)
@@ -50,7 +51,7 @@ async def test_an_edit_before_a_restart_is_signalled_afterwards(
 
 @pytest.mark.parametrize("contract", ["e30=", None], ids=["started", "created suspended"])
 async def test_a_resumption_is_signalled_with_the_values_of_the_spec(
-    *, api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until, contract: str | None
+    *, api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, contract: str | None
 ) -> None:
     status = {**LAUNCHED, "phase": "Suspended", "reason": "Suspended", "contract": contract}
     run = await create(api, namespace, "run", status=status, timeoutSeconds=60, suspend=True)
@@ -75,7 +76,7 @@ class OvertakenSignals(RunWorkflows):
 
 
 async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec(
-    *, api: KubeClient, namespace: str, temporal: Client, far_side: Client, until: Until
+    *, api: KubeClient, namespace: str, temporal: Client, far_side: Client
 ) -> None:
     workflows = OvertakenSignals(
         far_side,
@@ -121,7 +122,7 @@ def unexpected(_given: object) -> None:
 
 
 async def test_a_run_that_nobody_has_read_needs_no_signal(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     run = await create(api, namespace, "run", timeoutSeconds=60)
     await edit(api, run, timeoutSeconds=90)
@@ -134,7 +135,7 @@ async def test_a_run_that_nobody_has_read_needs_no_signal(
 
 
 async def test_a_run_that_waits_for_its_config_is_checked_again_after_a_restart(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     """The config may have been created between the last event that the shim saw and its end."""
     waiting = await create(api, namespace, "waiting", status={"phase": "Pending", "reason": "ConfigNotFound"})
@@ -151,7 +152,7 @@ async def test_a_run_that_waits_for_its_config_is_checked_again_after_a_restart(
 
 
 async def test_a_request_to_cancel_a_schedule_is_answered_with_what_to_do_instead_once(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, start_shim: StartShim
 ) -> None:
     schedule = await create(api, namespace, "nightly", schedule="0 0 1 1 *")
     async with start_shim(resync_seconds=1):

@@ -9,9 +9,10 @@ from temporalio.client import Client
 from control.informer import Informer, Key
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.gateway import Gateway
 from tests.integration.shim.runs import create, read, workflow_status, write_status
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -38,7 +39,7 @@ class Phases:
 
 
 async def test_the_hundredth_run_has_a_status_although_temporal_hangs(
-    api: KubeClient, namespace: str, wire: Gateway, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, wire: Gateway, start_shim: StartShim
 ) -> None:
     wire.stall()
     phases = Phases()
@@ -58,7 +59,7 @@ async def test_the_hundredth_run_has_a_status_although_temporal_hangs(
 
 
 async def test_accepted_is_not_written_if_the_status_of_the_job_follows_at_once(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     phases = Phases()
     watch = asyncio.create_task(Informer(api, RUNS, namespace=namespace, listener=phases.on_event).run())
@@ -81,7 +82,7 @@ async def test_accepted_is_not_written_if_the_status_of_the_job_follows_at_once(
 
 
 async def test_a_new_run_starts_before_those_of_an_earlier_shim(
-    *, api: KubeClient, namespace: str, wire: Gateway, temporal: Client, start_shim: StartShim, until: Until
+    *, api: KubeClient, namespace: str, wire: Gateway, temporal: Client, start_shim: StartShim
 ) -> None:
     """Temporal hangs at first, so that nothing has been started when the new run comes."""
     old = [await create(api, namespace, f"old-{number}", status=OLD) for number in range(300)]

@@ -21,9 +21,9 @@ from inferrun.temporal.connection import ATTRIBUTES
 from inferrun.temporal.plugin import inferrun_plugin
 from operator_shim.workflows import RunWorkflows
 from tests.integration.namespaces.installation import probe
-from tests.integration.shim.conftest import Until
 from tests.integration.shim.gateway import Gateway
 from tests.integration.shim.runs import create, workflow_status
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -88,7 +88,7 @@ async def test_without_room_for_search_attributes_runs_start_with_a_memo_only(
 
 
 async def test_a_server_that_does_not_answer_makes_the_process_unready_until_it_answers_again(
-    far_side: Client, wire: Gateway, temporal: Client, until: Until
+    far_side: Client, wire: Gateway, temporal: Client
 ) -> None:
     monitor = TemporalMonitor(far_side, interval=0.1, tolerated_seconds=3)
     task = asyncio.create_task(monitor.run())
@@ -131,7 +131,6 @@ async def test_a_program_restarts_when_the_database_was_replaced_and_the_shim_st
     wire: Gateway,
     temporal: Client,
     other_temporal: str,
-    until: Until,
     tmp_path: Path,
     module: str,
 ) -> None:

@@ -30,8 +30,9 @@ from operator_shim.stuck_workflows import StuckWorkflows
 from operator_shim.sweep import Sweep
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.runs import create, is_cancel_requested, read, workflow_status, write_status
+from tests.integration.waiting import until
 from workflows import messages
 from workflows.messages import RunInput
 
@@ -81,7 +82,6 @@ async def test_a_terminated_workflow_is_replaced_within_seconds(
     namespace: str,
     temporal: Client,
     start_shim: StartShim,
-    until: Until,
     resync_seconds: int,
     within: float,
 ) -> None:
@@ -111,7 +111,6 @@ async def test_a_workflow_whose_task_keeps_failing_is_reported_and_replaced(
     namespace: str,
     temporal: Client,
     workflows: RunWorkflows,
-    until: Until,
     plane: ControlPlane,
     new_stuck: Callable[..., StuckWorkflows],
     again: list[str],
@@ -214,7 +213,6 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_
     namespace: str,
     temporal: Client,
     far_side: Client,
-    until: Until,
     new_sweep: Callable[..., Awaitable[Sweep]],
     again: list[str],
 ) -> None:
@@ -255,7 +253,6 @@ async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enoug
     namespace: str,
     temporal: Client,
     workflows: RunWorkflows,
-    until: Until,
     new_sweep: Callable[..., Awaitable[Sweep]],
     again: list[str],
 ) -> None:

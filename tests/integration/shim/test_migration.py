@@ -17,9 +17,10 @@ from inferrun.resources import InferenceRun
 from inferrun_krateo.migrate import CRON_JOBS, apply_due, read_plan
 from inferrun_krateo.migration import ANNOTATION_SUSPENDED
 from tests.integration.cli.stage import Printed, run_command
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.krateo import Krateo
 from tests.integration.shim.runs import read, workflow_status
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -134,7 +135,6 @@ async def test_a_schedule_passes_from_its_cron_job_to_temporal(
     migrate: Migrate,
     temporal: Client,
     start_shim: StartShim,
-    until: Until,
 ) -> None:
     run = await scheduled(krateo)
     cron_job = await krateo.cron_job(run)

@@ -11,7 +11,8 @@ from inferrun.names import run_workflow_id
 from inferrun.reasons import Reason
 from inferrun.resources import parse_run
 from tests.integration.control.pods import launch, launcher_of
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
+from tests.integration.waiting import until
 from tests.unit.misuses import DAY, MISUSES, Json, Misuse
 from workflows.messages import LaunchState
 
@@ -65,7 +66,7 @@ async def test_every_misuse_is_reported_within_seconds_with_its_field_and_cause(
 
 
 async def test_the_interval_of_a_run_is_in_its_status_and_in_the_memo_of_its_workflow(
-    api: KubeClient, namespace: str, start_shim: StartShim, temporal: Client, until: Until
+    api: KubeClient, namespace: str, start_shim: StartShim, temporal: Client
 ) -> None:
     async with start_shim():
         stored = await api.create(

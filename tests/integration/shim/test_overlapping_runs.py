@@ -27,10 +27,10 @@ from inferrun.resources import InferenceRun, parse_run
 from inferrun.temporal.plugin import inferrun_plugin
 from operator_shim.schedule_spec import schedule_of
 from operator_shim.temporal_schedules import TemporalSchedules
-from tests.integration.shim.conftest import Until
 from tests.integration.shim.runs import create
 from tests.integration.shim.submissions import children, event_reasons, submit, submitter_of
 from tests.integration.shim.test_lost_database import empty_server
+from tests.integration.waiting import until
 from workflows.messages import SubmissionState, SubmissionStatus
 from workflows.submit import SubmitInferenceRun
 
@@ -155,7 +155,6 @@ async def test_what_temporal_has_lost_does_not_start_a_second_run(
     namespace: str,
     temporal: Client,
     request: pytest.FixtureRequest,
-    until: Until,
     lost: str,
     policy: str,
 ) -> None:

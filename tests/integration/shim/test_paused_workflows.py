@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from temporalio import workflow
@@ -31,8 +32,9 @@ from operator_shim.temporal_schedules import TemporalSchedules, TimeSubmissionSt
 from operator_shim.workflows import RunWorkflows
 from tests.example_program import example_program
 from tests.integration.conftest import CLUSTER_FILES
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.runs import create, read
+from tests.integration.waiting import until
 from tools.devcluster import binaries
 
 RUNNING = {"phase": "Running", "reason": "Running", "message": "attempt 1 is running in Pod p"}
@@ -113,7 +115,7 @@ async def ground(
 
 
 async def test_the_status_names_a_pause_until_the_workflow_is_resumed(
-    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, ground: Ground, until: Until
+    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, ground: Ground
 ) -> None:
     run = await create(api, namespace, "run", status=RUNNING)
     workflow_id = await start_paused(api, workflows, temporal, run)
@@ -140,7 +142,7 @@ def unpause_text(workflow_id: str) -> str:
 
 
 async def test_a_limit_and_a_cancellation_take_effect_on_a_paused_run(
-    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, start_shim: StartShim, until: Until
+    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, start_shim: StartShim
 ) -> None:
     """A recovery workflow replaces the paused one; the shim, which goes on, starts it."""
     now = utc_now()
@@ -156,7 +158,7 @@ async def test_a_limit_and_a_cancellation_take_effect_on_a_paused_run(
         )
         for run in (late, unwanted):
             recovery = recover_workflow_id(run_workflow_id(run.ref))
-            await until(lambda recovery=recovery: is_open(temporal, recovery), seconds=120)
+            await until(partial(is_open, temporal, recovery))
             assert not await is_open(temporal, run_workflow_id(run.ref))
         await until(lambda: read(api, quiet), lambda found: found.status.reason == "WorkflowPaused", seconds=60)
         assert await is_open(temporal, run_workflow_id(quiet.ref))
@@ -170,7 +172,7 @@ async def is_open(client: Client, workflow_id: str) -> bool:
 
 
 async def test_the_workflow_of_a_run_that_was_deleted_while_it_was_paused_is_ended(
-    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, ground: Ground, until: Until
+    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, ground: Ground
 ) -> None:
     run = await create(api, namespace, "run", status=RUNNING)
     workflow_id = await start_paused(api, workflows, temporal, run)

@@ -6,8 +6,9 @@ from temporalio.client import Client
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
 from inferrun.resources import InferenceRun, parse_run
-from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.runs import create, read, workflow_status, write_status
+from tests.integration.waiting import until
 
 MARK = "inferrun.dev/started-as"
 STRIPPED = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences")
@@ -24,7 +25,7 @@ async def restored(api: KubeClient, item: Object) -> InferenceRun:
 
 @pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed"])
 async def test_a_run_that_has_started_is_not_executed_again_after_a_restore(
-    api: KubeClient, namespace: str, start_shim: StartShim, temporal: Client, until: Until, *, phase: str
+    api: KubeClient, namespace: str, start_shim: StartShim, temporal: Client, *, phase: str
 ) -> None:
     run = await create(
         api, namespace, "nightly", status={"phase": "Pending", "reason": "JobCreated", "contract": "e30="}
@@ -46,9 +47,7 @@ async def test_a_run_that_has_started_is_not_executed_again_after_a_restore(
         await until(lambda: workflow_status(temporal, copy), lambda found: found is not None)
 
 
-async def test_a_restored_outcome_replaces_the_refusal(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until
-) -> None:
+async def test_a_restored_outcome_replaces_the_refusal(api: KubeClient, namespace: str, start_shim: StartShim) -> None:
     """As Velero does with --status-include-resources: it creates the run, then writes its status."""
     copy = await create(api, namespace, "nightly", annotations={MARK: "another"})
     async with start_shim():
@@ -59,7 +58,7 @@ async def test_a_restored_outcome_replaces_the_refusal(
 
 
 async def test_a_run_that_is_left_alone_and_a_schedule_are_not_marked(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until
+    api: KubeClient, namespace: str, start_shim: StartShim
 ) -> None:
     paused = await create(
         api, namespace, "paused", annotations={"krateo.io/paused": "true"}, status={"phase": "Succeeded"}

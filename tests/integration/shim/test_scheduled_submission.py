@@ -13,9 +13,9 @@ from inferrun.names import scheduled_run_name
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
-from tests.integration.shim.conftest import Until
 from tests.integration.shim.runs import create
 from tests.integration.shim.submissions import children, event_reasons, submit, submitter_of
+from tests.integration.waiting import until
 from workflows.messages import SubmissionState
 
 pytestmark = pytest.mark.thorough
@@ -35,7 +35,7 @@ def late(seconds: float) -> datetime:
 
 
 async def test_a_run_that_a_quota_rejects_is_created_once_there_is_room(
-    api: KubeClient, namespace: str, submitter: RunSubmitter, until: Until
+    api: KubeClient, namespace: str, submitter: RunSubmitter
 ) -> None:
     schedule = await create(api, namespace, "hourly", schedule="0 * * * *")
     hard = {"count/inferenceruns.ai.krateo.io": "0"}

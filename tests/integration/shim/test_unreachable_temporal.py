@@ -11,9 +11,9 @@ import pytest
 from campaigns.benchmarks.control_plane import ControlPlane
 from campaigns.benchmarks.processes import free_port
 from tests.integration.namespaces.installation import probe
-from tests.integration.shim.conftest import Until
 from tests.integration.shim.gateway import Gateway
 from tests.integration.shim.test_lost_database import ROOT, environment_of
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -37,7 +37,7 @@ async def worker_without_temporal(
 
 
 async def test_a_worker_waits_for_temporal_without_being_restarted(
-    *, plane: ControlPlane, namespace: str, wire: Gateway, until: Until, tmp_path: Path
+    *, plane: ControlPlane, namespace: str, wire: Gateway, tmp_path: Path
 ) -> None:
     async with worker_without_temporal(plane, namespace, wire, tmp_path) as (worker, port):
 

@@ -19,7 +19,7 @@ from inferrun.temporal.connection import encrypting_converter
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.chart.conftest import Render
 from tests.integration.namespaces.installation import install, running
-from tests.integration.shim.conftest import Until
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -71,7 +71,6 @@ async def test_nothing_of_a_run_can_be_read_in_temporal_and_keys_are_rotated_wit
     temporal: Client,
     render: Render,
     namespace: str,
-    until: Until,
     tmp_path: Path,
 ) -> None:
     keys, first, second = tmp_path / "keys", os.urandom(32), os.urandom(32)
@@ -106,7 +105,7 @@ async def test_nothing_of_a_run_can_be_read_in_temporal_and_keys_are_rotated_wit
         request = {"namespace": namespace, "configRef": "own", "parameters": {"secret": canary}}
         await reader.start_workflow(WORKFLOW_TYPE, request, id=name, task_queue=namespace)
 
-    async with running(release, until):
+    async with running(release):
         await submit("one")
         assert (await end("one"))["reason"] == "Cancelled"
         run = (await api.get(RUNS, namespace, "one"))["status"]["workflow"]["id"]

@@ -21,8 +21,8 @@ from control.metrics import Metrics
 from inferrun.temporal.connection import connect
 from inferrun.temporal.rotation import CredentialRotation, RotatingService
 from tests.integration.runner.servers import passed_on
-from tests.integration.shim.conftest import Until
 from tests.integration.temporal_security.certificates import Authority
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -102,7 +102,7 @@ async def echoes(client: Client, queue: str) -> bool:
 
 
 async def test_a_worker_goes_on_with_a_certificate_that_was_replaced(
-    *, plane: ControlPlane, temporal: Client, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    *, plane: ControlPlane, temporal: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority(tmp_path)
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"

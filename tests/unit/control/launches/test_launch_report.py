@@ -23,8 +23,9 @@ def report(
     return report_on(objects, snapshot=snapshot(**of), pod_uid=pod_uid, node_lost_seconds=300, now=NOW)
 
 
-def judged(found: LaunchReport) -> tuple[LaunchStage, VerdictKind | None]:
-    return found.stage, found.verdict and found.verdict.kind
+def judged(found: LaunchReport) -> tuple[LaunchStage, VerdictKind]:
+    assert found.verdict is not None
+    return found.stage, found.verdict.kind
 
 
 def test_a_node_that_is_behind_does_not_start_the_clock_early() -> None:
@@ -131,6 +132,7 @@ def test_a_container_that_succeeds_beside_one_that_runs_on_has_succeeded_and_its
     done = dump_result(RunnerResult(reason=Reason.SUCCEEDED, message="150 records"))
     found = report(held(0, message=done, other=other), pod_uid="pod-a")
     assert judged(found) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
+    assert found.verdict is not None
     assert found.verdict.is_held_open
 
 
@@ -207,6 +209,7 @@ def test_the_success_of_one_shard_is_that_of_the_run() -> None:
     pods = [failed("a", 137), live_pod(terminated(0, message=dump_result(done)), phase="Succeeded", uid="b", name="b")]
     for found in (shards_report(*pods), shards_report(*pods, condition="Complete")):
         assert judged(found) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
+        assert found.verdict is not None
         assert found.verdict.pod_name == "b"
 
 
