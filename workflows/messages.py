@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from temporalio.exceptions import ApplicationError
 
 from inferrun.reasons import Phase, Reason
@@ -63,7 +63,8 @@ class LaunchInput(RunProgress):
     """Launch a run: resolve the config and write contract and snapshot if that has not been done, then create the Job."""
 
     run: RunRef
-    snapshot: str = Field(default="", description="As in LaunchResult; empty for the first launch of a workflow")
+    snapshot: str = ""
+    """As in LaunchResult; empty for the first launch of a workflow."""
 
 
 class LaunchState(StrEnum):
@@ -97,28 +98,52 @@ class LaunchResult(RunProgress):
     backoff_limit: int = 0
     max_disruptions: int = 0
     pending_since: str = ""
-    snapshot: str = Field(default="", description="The run's snapshot as JSON; users can edit the ConfigMap")
-    pod_shape: str = Field(default="", description="Digest of what the Job's Pods execute; users can create others")
-    started_at: str | None = Field(default=None, description="When the container of a Job that is gone had started")
-    is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
-    is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
-    is_unwatched: bool = Field(default=False, description="Whether no signal follows when the run can be launched")
-    cluster_time: datetime | None = Field(default=None, description="What the API server's clock says at the end")
+    snapshot: str = ""
+    """The run's snapshot as JSON; users can edit the ConfigMap."""
+
+    pod_shape: str = ""
+    """Digest of what the Job's Pods execute; users can create others."""
+
+    started_at: str | None = None
+    """When the container of a Job that is gone had started."""
+
+    is_adopted: bool = False
+    """Whether the Job existed before this launch: it may have ended."""
+
+    is_suspended: bool = False
+    """Whether the run is suspended and this Job must be stopped."""
+
+    is_unwatched: bool = False
+    """Whether no signal follows when the run can be launched."""
+
+    cluster_time: datetime | None = None
+    """What the API server's clock says at the end."""
 
 
 class BackfillProgress(Frozen):
     """How far a back-fill has got. The times are fixed when it starts, whatever becomes of the schedule's spec."""
 
-    schedule: str = Field(default="", description="The schedule's expression; empty: it was not read yet")
+    schedule: str = ""
+    """The schedule's expression; empty: it was not read yet."""
+
     time_zone: str = ""
-    until: str = Field(default="", description="The last scheduled time: what was past when the back-fill started")
-    started_at: str = Field(default="", description="When the first run was started")
-    position: int = Field(default=0, description="Number of times that were dealt with, in the order of the back-fill")
-    active: tuple[str, ...] = Field(default=(), description="Names of its runs that have not ended")
+    until: str = ""
+    """The last scheduled time: what was past when the back-fill started."""
+
+    started_at: str = ""
+    """When the first run was started."""
+
+    position: int = 0
+    """Number of times that were dealt with, in the order of the back-fill."""
+
+    active: tuple[str, ...] = ()
+    """Names of its runs that have not ended."""
+
     succeeded: int = 0
     failed: int = 0
     skipped: int = 0
-    failures: tuple[str, ...] = Field(default=(), description="Names of the first runs that failed")
+    failures: tuple[str, ...] = ()
+    """Names of the first runs that failed."""
 
 
 class BackfillInput(Frozen):
@@ -136,21 +161,37 @@ class BackfillResult(Frozen):
     phase: Phase = Phase.RUNNING
     message: Text = ""
     outcome: Reason | None = None
-    has_more: bool = Field(default=False, description="Whether more can be done at once")
-    is_blocked: bool = Field(default=False, description="Whether no signal follows when more can be done")
+    has_more: bool = False
+    """Whether more can be done at once."""
+
+    is_blocked: bool = False
+    """Whether no signal follows when more can be done."""
 
 
 class RunInput(RunRef, RunProgress):
     """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
 
-    pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
+    pending_since: str | None = None
+    """When the run began to wait; None: at its creation."""
+
     disruptions: int = 0
-    submitter: str = Field(default="", description="Workflow id of the run's submission; empty if it has none")
-    unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
-    following: LaunchResult | None = Field(default=None, description="The launch that is under way")
-    pod_uid: str = Field(default="", description="The Pod whose start the workflow knows, of that launch")
-    ended: Ended | None = Field(default=None, description="The latest signal that says how Pods of that launch ended")
-    backfill: BackfillProgress | None = Field(default=None, description="Only of a back-fill")
+    submitter: str = ""
+    """Workflow id of the run's submission; empty if it has none."""
+
+    unverified_launch: int = 0
+    """The latest launch that left no readable result; 0: none."""
+
+    following: LaunchResult | None = None
+    """The launch that is under way."""
+
+    pod_uid: str = ""
+    """The Pod whose start the workflow knows, of that launch."""
+
+    ended: Ended | None = None
+    """The latest signal that says how Pods of that launch ended."""
+
+    backfill: BackfillProgress | None = None
+    """Only of a back-fill."""
 
     @property
     def ref(self) -> RunRef:
@@ -164,7 +205,8 @@ class RunInput(RunRef, RunProgress):
 class OriginInput(Frozen):
     """Check which installation executed the workflow that another one continues."""
 
-    continued_run_id: str = Field(description="The execution before this one")
+    continued_run_id: str
+    """The execution before this one."""
 
 
 class OriginResult(Frozen):
@@ -208,9 +250,14 @@ class Verdict(Produced):
     finished_at: str | None = None
     pod_name: str = ""
     node_name: str = ""
-    log: str = Field(default="", description="The last messages of the built-in runner, if it failed; on one line")
-    is_unclear: bool = Field(default=False, description="Whether the output may be committed without a readable result")
-    is_held_open: bool = Field(default=False, description="Whether other containers keep the Job of a success open")
+    log: str = ""
+    """The last messages of the built-in runner, if it failed; on one line."""
+
+    is_unclear: bool = False
+    """Whether the output may be committed without a readable result."""
+
+    is_held_open: bool = False
+    """Whether other containers keep the Job of a success open."""
 
 
 class InspectInput(Frozen):
@@ -226,7 +273,9 @@ class InspectInput(Frozen):
     snapshot: str
     pod_shape: str = ""
     pod_uid: str = ""
-    ends: str = Field(default="", description="How Pods of the Job were seen to end, as signalled")
+    ends: str = ""
+    """How Pods of the Job were seen to end, as signalled."""
+
     seconds_left: int | None = None
 
 
@@ -252,13 +301,22 @@ class LaunchReport(Frozen):
     pod_name: str = ""
     pod_uid: str = ""
     node_name: str = ""
-    exit_code: int | None = Field(default=None, description="Of the container of a lost Pod, if known")
+    exit_code: int | None = None
+    """Of the container of a lost Pod, if known."""
+
     loss_reason: Reason = Reason.POD_LOST
-    loss_message: Text = Field(default="", description="Why a Pod was lost")
+    loss_message: Text = ""
+    """Why a Pod was lost."""
+
     is_disrupted: bool = False
-    lost_at: str | None = Field(default=None, description="When the container of a lost Pod ended, if known")
-    wait_message: Text = Field(default="", description="What a waiting launch waits for")
-    cluster_time: datetime | None = Field(default=None, description="As in LaunchResult, when this was read")
+    lost_at: str | None = None
+    """When the container of a lost Pod ended, if known."""
+
+    wait_message: Text = ""
+    """What a waiting launch waits for."""
+
+    cluster_time: datetime | None = None
+    """As in LaunchResult, when this was read."""
 
 
 class StopLaunchInput(InspectInput):
@@ -283,7 +341,8 @@ class StopLaunchResult(Frozen):
     is_stopped: bool = False
     pods_left: int = 0
     pods_vanishing: int = 0
-    seconds_left: float = Field(default=0.0, description="Of only_after_seconds, for a launch that was left alone")
+    seconds_left: float = 0.0
+    """Of only_after_seconds, for a launch that was left alone."""
 
 
 class VerifyInput(Frozen):
@@ -294,15 +353,22 @@ class VerifyInput(Frozen):
     """
 
     run: RunRef
-    job_name: str = Field(default="", description="The Job of the launch, whose end has been dealt with")
+    job_name: str = ""
+    """The Job of the launch, whose end has been dealt with."""
+
     launch: int
     attempt: int
     attempts: tuple[Attempt, ...] = ()
-    snapshot: str = Field(default="", description="As in LaunchResult; empty: read it from the ConfigMap")
-    because: str = Field(default="", description="How the launch ended, for the status")
+    snapshot: str = ""
+    """As in LaunchResult; empty: read it from the ConfigMap."""
+
+    because: str = ""
+    """How the launch ended, for the status."""
+
     is_final: bool = False
     must_conclude: bool = False
-    job_uid: str = Field(default="", description="The verifying Job that an earlier call started")
+    job_uid: str = ""
+    """The verifying Job that an earlier call started."""
 
 
 class VerifyResult(Frozen):
@@ -321,8 +387,11 @@ class PublishInput(RunProgress):
     reason: Reason
     message: Text
     warning: bool = False
-    ended_job: str = Field(default="", description="Name of the Job whose end has been dealt with; empty if none")
-    discarded_job_uid: str = Field(default="", description="UID of that Job if it is deleted: its Pod never ran")
+    ended_job: str = ""
+    """Name of the Job whose end has been dealt with; empty if none."""
+
+    discarded_job_uid: str = ""
+    """UID of that Job if it is deleted: its Pod never ran."""
 
 
 class RecordInput(RunProgress, Produced):
@@ -334,13 +403,22 @@ class RecordInput(RunProgress, Produced):
     message: Text
     exit_code: int | None = None
     started_at: str | None = None
-    finished_at: str | None = Field(default=None, description="When the container ended; None: now")
-    snapshot: str = Field(default="", description="As in LaunchResult; empty: read it from the ConfigMap, if any")
-    only_job_name: str = Field(default="", description="Name of the Job of a run with a single launch; empty: unknown")
+    finished_at: str | None = None
+    """When the container ended; None: now."""
+
+    snapshot: str = ""
+    """As in LaunchResult; empty: read it from the ConfigMap, if any."""
+
+    only_job_name: str = ""
+    """Name of the Job of a run with a single launch; empty: unknown."""
+
     only_job_uid: str = ""
-    held_job_name: str = Field(default="", description="Name of a Job that is_held_open; it is deleted")
+    held_job_name: str = ""
+    """Name of a Job that is_held_open; it is deleted."""
+
     held_job_uid: str = ""
-    submitter: str = Field(default="", description="As in RunInput: it is notified if the run was deleted")
+    submitter: str = ""
+    """As in RunInput: it is notified if the run was deleted."""
 
 
 class StatusResult(Frozen):
@@ -391,7 +469,8 @@ class DeleteRunInput(Frozen):
     """Delete a finished run with exactly this UID."""
 
     run: RunRef
-    because: str = Field(default="", description="Why it is deleted: the policy that says so")
+    because: str = ""
+    """Why it is deleted: the policy that says so."""
 
 
 class CleanupInput(DeleteRunInput):
@@ -410,8 +489,11 @@ class DeletionResult(Frozen):
     """The object no longer exists, whether this deletion removed it or an earlier one."""
 
     gone: bool = True
-    deleted: bool = Field(default=False, description="Whether this deletion removed it")
-    message: Text = Field(default="", description="What was deleted and why, or why nothing was deleted")
+    deleted: bool = False
+    """Whether this deletion removed it."""
+
+    message: Text = ""
+    """What was deleted and why, or why nothing was deleted."""
 
 
 class SubmitInput(Frozen):
@@ -419,7 +501,8 @@ class SubmitInput(Frozen):
 
     submission: Submission
     workflow_id: str
-    nominal_time: str | None = Field(default=None, description="Scheduled time, RFC 3339; None without a schedule")
+    nominal_time: str | None = None
+    """Scheduled time, RFC 3339; None without a schedule."""
 
 
 class SubmissionState(StrEnum):

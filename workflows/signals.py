@@ -49,7 +49,8 @@ class Ended(BaseModel):
     job_uid: str
     launch: int
     pod_uid: str = ""
-    ends: str = Field(default="", max_length=MAX_ENDS_LENGTH, description="See control.launches.pod_end")
+    ends: str = Field(default="", max_length=MAX_ENDS_LENGTH)
+    """See control.launches.pod_end."""
 
 
 JOBS_LIMIT = 8
