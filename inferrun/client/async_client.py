@@ -16,13 +16,12 @@ from inferrun import wellknown
 from inferrun.client.errors import (
     ClientError,
     InvalidRequest,
-    RunEnded,
     RunFailed,
     RunNotFound,
     WaitTimedOut,
     kubernetes_errors,
 )
-from inferrun.client.kubernetes_runs import KubernetesRuns
+from inferrun.client.kubernetes_runs import KubernetesRuns, body_of
 from inferrun.client.progress import progress_display
 from inferrun.client.run_logs import LogLine, follow_logs, read_logs
 from inferrun.fields.problems import describe
@@ -154,11 +153,8 @@ class AsyncClient:
     async def apply_config(self, config: InferenceConfig) -> InferenceConfig:
         """Create a config, or change it to be like this one."""
         namespace = config.metadata.namespace or self.namespace
-        names = {"name": config.metadata.name, "labels": config.metadata.labels}
-        body = config.to_manifest() | {"metadata": names | {"annotations": config.metadata.annotations}}
-        del body["status"]
         with kubernetes_errors(f"namespace {namespace}"):
-            return parse_config(await self.kube.apply(CONFIGS, namespace, body))
+            return parse_config(await self.kube.apply(CONFIGS, namespace, body_of(config)))
 
     async def get(self, run: Run) -> InferenceRun:
         """The run or schedule as it is. Raises RunNotFound."""
@@ -373,9 +369,7 @@ class AsyncClient:
         return lambda name: asyncio.run_coroutine_threadsafe(read(name), loop).result()
 
     async def _set_suspended(self, run: Run, *, is_suspended: bool) -> InferenceRun:
-        current = await self.get(run)
-        if current.status.is_terminal:
-            raise RunEnded(f"run {current.ref} has ended: {current.status.phase} ({current.status.reason})")
+        current = await self._runs.get_open(*self._identity(run))
         return await self._runs.patch(current, {"spec": {"suspend": is_suspended}})
 
     def _identity(self, run: Run) -> tuple[str, str]:

@@ -16,8 +16,8 @@ from inferrun.client.errors import (
     kubernetes_errors,
 )
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
-from inferrun.kube.objects import CONFIGS, RUNS, Object
+from inferrun.kube.errors import AlreadyExists, KubeError
+from inferrun.kube.objects import CONFIGS, RUNS, Object, uid_of
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config, parse_run
 from inferrun.submission import Submission
 from inferrun.suggestions import did_you_mean
@@ -62,16 +62,9 @@ class KubernetesRuns:
     async def create(self, run: InferenceRun) -> InferenceRun:
         """Create an InferenceRun, or find the one of that name if it has the same spec. Raises RequestMismatch."""
         namespace, name = run.metadata.namespace, run.metadata.name
-        labels, annotations = run.metadata.labels, run.metadata.annotations
-        body: Object = {
-            "apiVersion": wellknown.API_VERSION,
-            "kind": wellknown.RUN_KIND,
-            "metadata": {"name": name, "labels": labels, "annotations": annotations},
-            "spec": run.spec.to_manifest(),
-        }
         with kubernetes_errors(f"namespace {namespace}"):
             try:
-                return parse_run(await self._api.create(RUNS, namespace, body))
+                return parse_run(await self._api.create(RUNS, namespace, body_of(run)))
             except AlreadyExists as error:
                 existing = parse_run(await self._api.get(RUNS, namespace, name))
                 if existing.spec != run.spec:
@@ -95,7 +88,7 @@ class KubernetesRuns:
     async def follow(self, namespace: str, name: str) -> AsyncGenerator[InferenceRun, None]:
         """The run now, and whenever it has changed, until it has ended."""
         with kubernetes_errors(f"run {namespace}/{name}"):
-            run = parse_run(await self._api.get(RUNS, namespace, name))
+            run = await self.get(namespace, name)
             yield run
             while not run.status.is_terminal:
                 async for changed in self._changes(run):
@@ -128,32 +121,42 @@ class KubernetesRuns:
         deadline = time.monotonic() + OUTAGE_SECONDS
         while True:
             try:
-                found = parse_run(await self._api.get(RUNS, run.metadata.namespace, run.metadata.name))
-            except NotFound:
-                raise _deleted(run) from None
+                found = await self._api.find(RUNS, run.metadata.namespace, run.metadata.name)
             except KubeError as error:
                 if not error.retryable or time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(AGAIN_SECONDS)
             else:
-                if found.metadata.uid != run.metadata.uid:
+                if found is None or uid_of(found) != run.metadata.uid:
                     raise _deleted(run)
-                return found
+                return parse_run(found)
 
-    async def cancel(self, namespace: str, name: str) -> None:
-        """Annotate the run; its workflow ends it."""
+    async def get_open(self, namespace: str, name: str) -> InferenceRun:
+        """The run as it is. Raises RunNotFound, and RunEnded if it has ended."""
         run = await self.get(namespace, name)
         if run.status.is_terminal:
             raise RunEnded(f"run {run.ref} has ended: {run.status.phase} ({run.status.reason})")
+        return run
+
+    async def cancel(self, namespace: str, name: str) -> None:
+        """Annotate the run; its workflow ends it."""
+        run = await self.get_open(namespace, name)
         if run.spec.is_schedule:
             text = f"{run.ref} is a schedule"
             fix = f"stop it with inferrun suspend -n {namespace} {name}, or cancel one of its runs"
             raise RunEnded(text, fix=fix)
         await self.patch(run, {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._api.close()
+
+def body_of(resource: InferenceConfig | InferenceRun) -> Object:
+    """The resource as a user creates it: without its status, and with the metadata that users choose."""
+    metadata = resource.metadata
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": metadata.name, "labels": metadata.labels, "annotations": metadata.annotations},
+        "spec": resource.spec.to_manifest(),
+    }
 
 
 def _deleted(run: InferenceRun) -> RunNotFound:

@@ -84,7 +84,7 @@ def test_without_a_cluster_the_error_says_how_to_select_one(tmp_path: Path, monk
     with pytest.raises(NotConnected) as raised:
         Client()
     assert "KUBECONFIG" in raised.value.fix
-    assert "TEMPORAL_ADDRESS" in raised.value.fix
+    assert "programs that reach only Temporal" in raised.value.fix
 
 
 def test_a_cluster_that_does_not_answer_is_an_error(space: RunSpace, tmp_path: Path) -> None:
