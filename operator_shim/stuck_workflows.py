@@ -33,6 +33,7 @@ from inferrun.temporal.executions import unpause_command
 from operator_shim.decisions import CORRECTABLE
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
 from workflows.run_clock import timeout_of
+from workflows.run_progress import RunProgress
 
 logger = logging.getLogger(__name__)
 
@@ -205,7 +206,7 @@ def must_end_because(run: InferenceRun, *, now: datetime) -> str:
         return "the run is to be cancelled"
     limit, since = timeout_of(run.spec), run.status.running_since
     if limit and since is not None:
-        used = (run.status.seconds_used or 0) + (now - since).total_seconds()
+        used = RunProgress.shown_in(run.status).seconds_used + (now - since).total_seconds()
         if used >= limit:
             return f"the run has used the {limit} s of its timeoutSeconds"
     return ""

@@ -1,5 +1,6 @@
 """How far a run has got: the one value that its workflow keeps, its messages carry and its status shows. Pure."""
 
+from collections.abc import Iterable
 from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -42,11 +43,15 @@ class RunProgress(BaseModel):
 
     @property
     def shown(self) -> dict[str, Any]:  # Any: fields of InferenceRunStatus, validated by it
-        """The fields of the status that show it; None for those that it leaves as they are."""
+        """The fields of the status that show it; None for those that it leaves as they are.
+
+        The seconds are those of the launches that have ended: Pods that the current one has replaced are listed with theirs.
+        """
+        ended_seconds = self.seconds_used - _seconds_since(self.launch, self.attempts)
         return {
             **{there: getattr(self, here) or None for here, there in _SHOWN.items()},
             "ended_launches": self.launch - 1 or None,
-            "seconds_used": round(self.seconds_used) if self.attempts else None,
+            "seconds_used": max(0, round(ended_seconds)) if self.attempts else None,
         }
 
     @classmethod
@@ -54,17 +59,20 @@ class RunProgress(BaseModel):
         """The progress at the launch after those that have ended, according to the status."""
         past, counted = status.attempts, status.seconds_used
         ended = status.ended_launches or max((one.launch for one in past if not one.replaced), default=0)
-        # Beside the seconds that are counted only Pods that the launch after them has replaced.
-        listed = past if counted is None else [one for one in past if one.launch > ended]
-        seconds = sum(
-            max(0.0, (one.completion_time - one.start_time).total_seconds())
-            for one in listed
-            if one.completion_time is not None and one.start_time is not None
-        )
+        seconds = (counted or 0) + _seconds_since(1 if counted is None else ended + 1, past)
         known = {here: found for here, there in _SHOWN.items() if (found := getattr(status, there))}
         return cls(
             **known,
             launch=ended + 1,
-            seconds_used=(counted or 0) + seconds,
+            seconds_used=seconds,
             first_started_at=rfc3339(status.start_time) if status.start_time is not None else None,
         )
+
+
+def _seconds_since(launch: int, listed: Iterable[Attempt]) -> float:
+    """The seconds that the launches and Pods in the list used, from that launch on."""
+    return sum(
+        max(0.0, (one.completion_time - one.start_time).total_seconds())
+        for one in listed
+        if one.launch >= launch and one.completion_time is not None and one.start_time is not None
+    )

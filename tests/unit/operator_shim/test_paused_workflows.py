@@ -22,7 +22,7 @@ from operator_shim.temporal_schedules import TemporalSchedules, TimeSubmissionSt
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run
-from tests.unit.objects import NOW, RUN
+from tests.unit.objects import NOW, RUN, at
 from tests.unit.operator_shim.test_sweep import NoSchedules, Watched
 from tests.unit.temporal_answers import PAUSED, UNHEARD_OF, answering, described, execution, not_found
 
@@ -183,6 +183,15 @@ async def test_a_paused_workflow_is_replaced_when_the_time_of_its_run_is_over(
     await stage.stuck.check(KEY, stage.run)
     assert stage.workflows.terminated == ([OWN] if is_over else [])
     assert stage.again == ([RUN.uid] if is_over else [])
+
+
+@pytest.mark.parametrize(("limit", "is_over"), [(90, True), (91, False)])
+async def test_the_time_of_pods_that_the_launch_has_lost_counts_once(*, limit: int, is_over: bool) -> None:
+    lost = {"launch": 1, "attempt": 1, "replaced": True, "startTime": at(200), "completionTime": at(160)}
+    stage = Stage(running_run(secondsUsed=0, attempts=[lost]))
+    stage.run["spec"]["timeoutSeconds"] = limit
+    await stage.stuck.check(KEY, stage.run)
+    assert stage.workflows.terminated == ([OWN] if is_over else [])
 
 
 async def test_a_paused_workflow_is_replaced_when_its_run_is_to_be_cancelled() -> None:

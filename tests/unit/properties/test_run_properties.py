@@ -81,22 +81,7 @@ def launched(state: RunState, *, request: LaunchInput | None = None) -> LaunchRe
 def forgotten(state: RunState, *, blocked: LaunchState | None) -> tuple[RunState, LaunchResult]:
     """Temporal has forgotten the run: a new workflow begins with what the status says, and may have to wait before it can go on."""
     progress, new = state.progress, RunState(RunInput(**RUN.model_dump(), lifecycle=2))
-    past = [item for item in progress.attempts if item.launch == progress.launch]
-    seconds = sum(
-        max(0.0, (item.completion_time - item.start_time).total_seconds())
-        for item in past
-        if item.completion_time and item.start_time
-    )
-    status = {
-        "attempt": progress.attempt,
-        "uncountedAttempts": progress.uncounted or None,
-        "committedRecords": progress.committed or None,
-        "attempts": [item.model_dump(by_alias=True, mode="json") for item in progress.attempts],
-        "endedLaunches": progress.launch - 1 or None,
-        "secondsUsed": round(progress.seconds_used - seconds)
-        if progress.launch > 1
-        else None,  # as of the latest launch
-    }
+    status = {name: value for name, value in progress.shown.items() if value is not None}
     request = resume(new.begin_launch(), run(status=status))
     if blocked is not None:
         new.accept_launch(LaunchResult(state=blocked, **dict(request.progress)))
