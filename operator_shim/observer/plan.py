@@ -376,9 +376,7 @@ def _plan_running(view: View, job: Object, run: Object, memory: Memory, seen: Ob
         reason,
         message,
         started_at=seen.started_at,
-        records=report.records if report is not None else None,
-        usage=report.usage if report is not None else None,
-        pace=report.pace if report is not None else None,
+        report=report,
         is_warning=bool(seen.unreachable),
     )
     return _reporting(memory, progress, view, run)
@@ -435,9 +433,9 @@ def _reporting(memory: Memory, progress: ShownProgress, view: View, run: Object)
     is_written = (status.get("phase"), status.get("reason")) == (progress.phase, progress.reason)
     if status.get("message") != progress.message:  # the API's limits may have shortened it
         is_written &= view.written == progress
-    elif progress.records is not None:
-        is_written &= status.get("records") == progress.records.model_dump(exclude_none=True)
-        failed = progress.pace.failed_requests if progress.pace is not None else 0
+    elif (report := progress.report) is not None:
+        is_written &= status.get("records") == report.records.model_dump(exclude_none=True)
+        failed = report.pace.failed_requests if report.pace is not None else 0
         is_written &= not failed or (status.get("pace") or {}).get("failedRequests") == failed
     if not is_ours or is_concluded(run, launch=memory.launch) or is_written:
         return replace(memory, progress=None)

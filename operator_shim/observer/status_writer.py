@@ -15,7 +15,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_status import status_after
-from inferrun.runner_report import Pace, RecordCounts, TokenUsage
+from inferrun.runner_report import ProgressLine
 from inferrun.timestamps import parse, rfc3339
 
 
@@ -27,9 +27,9 @@ class ShownProgress:
     reason: Reason
     message: str
     started_at: str = ""
-    records: RecordCounts | None = None
-    usage: TokenUsage | None = None
-    pace: Pace | None = None
+    report: ProgressLine | None = None
+    """What the runner last reported: the status has fields of the same names."""
+
     is_warning: bool = False
 
 
@@ -86,10 +86,8 @@ def status_with(
         message=progress.message,
         now=now,
         cleared=("running_since", "pace"),
-        pace=progress.pace.model_dump() if progress.pace is not None else None,
         running_since=since,
         attempt=launch.attempt,
         start_time=status.start_time or progress.started_at or None,
-        records=progress.records.model_dump() if progress.records is not None else None,
-        usage=progress.usage.model_dump() if progress.usage is not None else None,
+        **{name: value for name, value in progress.report or () if name in InferenceRunStatus.model_fields},
     )

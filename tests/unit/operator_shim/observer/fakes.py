@@ -125,8 +125,8 @@ class FakeWriter(StatusWriter):
         if not self.is_delivered:
             return
         status = {**run["status"], "phase": progress.phase, "reason": progress.reason, "message": progress.message}
-        if progress.records is not None:
-            status["records"] = progress.records.model_dump(exclude_none=True)
+        if progress.report is not None:
+            status["records"] = progress.report.records.model_dump(exclude_none=True)
         self.workloads.runs[_key(run)] = {**run, "status": status}
 
 

@@ -415,7 +415,7 @@ async def test_progress_is_written_on_change_at_most_every_five_seconds(runner: 
         runner.logs.report(KEY, RecordCounts(total=9, completed=done))
         await settle()
     await runner.time.pass_by(30)
-    assert [one.records.completed for one in runner.writer.written if one.records is not None] in ([1, 3], [3])
+    assert [one.report.records.completed for one in runner.writer.written if one.report is not None] in ([1, 3], [3])
 
 
 async def test_what_the_runner_does_instead_of_sending_as_usual_is_shown_while_it_does(runner: Stage) -> None:

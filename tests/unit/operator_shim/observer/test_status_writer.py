@@ -5,7 +5,7 @@ from datetime import datetime
 
 from control.launches.observation import Launch
 from inferrun.reasons import Phase, Reason
-from inferrun.runner_report import Pace, TokenUsage
+from inferrun.runner_report import Pace, ProgressLine, RecordCounts, TokenUsage
 from inferrun.timestamps import parse
 from operator_shim.observer.status_writer import ShownProgress, is_worth_an_event, status_with
 from tests.unit.launches import JOB_NAME, JOB_UID, live_run
@@ -65,7 +65,8 @@ def test_the_wait_for_a_model_is_worth_one_event() -> None:
 
 def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
     pace, usage = Pace(records_per_second=9, seconds_left=1), TokenUsage(prompt_tokens=2, total_tokens=2)
-    fast = ShownProgress(Phase.RUNNING, Reason.RUNNING, "it runs", pace=pace, usage=usage)
+    line = ProgressLine(records=RecordCounts(completed=5), pace=pace, usage=usage)
+    fast = ShownProgress(Phase.RUNNING, Reason.RUNNING, "it runs", report=line)
     written = status_with(run(status=live_run()["status"]), launch=LAUNCH, progress=fast, now=NOW)
     assert written is not None
     assert written.to_manifest()["pace"] == {
@@ -79,7 +80,7 @@ def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
         "sentBytes": 0,
         "receivedBytes": 0,
     }
-    assert written.usage == usage
+    assert (written.usage, written.records) == (usage, line.records)
     stored = run(
         status={**written.to_manifest(), **live_run(phase="Running", usage=written.to_manifest()["usage"])["status"]}
     )
