@@ -3,15 +3,12 @@
 The protocol itself is loaded through the registry, as the runner loads it.
 """
 
-import asyncio
 import json
-import math
 from array import array
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -19,22 +16,13 @@ import grpc.aio
 import orjson
 from aiohttp import web
 
-from inferrun.plugins import Contract, Limits, Model, ModelContext, ModelProtocol, Tensors
+from inferrun.plugins import OpenModel
+from inferrun.plugins.testing import ModelWorld, ServedModel
+from inferrun.plugins.testing.protocols import CANARY, Rows
 from runner import registry
 from runner.protocols.v2.rest_messages import HEADER_LENGTH
+from tests.conformance.foreign_protocol.lines_tests import serving
 from tests.conformance.inference_messages import message_class
-
-CANARY = "c4nary"
-"""What servers write in the text of their errors."""
-
-NO_TENSORS = Tensors()
-
-Rows = list[list[float | None]]
-
-
-def sums(rows: Rows) -> list[Any]:  # Any: a prediction
-    """Predict the sum of each row."""
-    return [sum(math.nan if value is None else value for value in row) for row in rows]
 
 
 def unchanged(_: Rows, body: bytes) -> bytes:
@@ -43,13 +31,8 @@ def unchanged(_: Rows, body: bytes) -> bytes:
 
 
 @dataclass
-class Server:
-    """A model `sum`, whatever the protocol."""
-
-    url: str = ""
-    predict: Callable[[Rows], list[Any]] = sums  # Any: predictions
-    failure: str = ""
-    """`rejected`, `busy`, `missing`, `failed`, `broken` (no valid response), or empty."""
+class Server(ServedModel):
+    """A model of which more can be chosen."""
 
     damage: Callable[[Rows, bytes], bytes] = unchanged
     """Changes the response to these rows on its way."""
@@ -58,7 +41,6 @@ class Server:
     """What a response with bytes says about the length of its JSON, if not the truth."""
 
     datatype: str = "FP32"
-    received: list[Rows] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     """How the values of each request arrived: `json`, `binary` or `grpc`."""
 
@@ -74,34 +56,20 @@ class Server:
     authorizations: list[str] = field(default_factory=list)
     """The credentials of each request; empty without any."""
 
-    def respond(self, rows: Rows, *, kind: str) -> list[Any]:  # Any: predictions
-        """Record a request, and predict."""
-        self.received.append(rows)
+    def respond(self, rows: Rows, *, kind: str = "") -> list[Any]:  # Any: predictions
         self.kinds.append(kind)
-        return self.predict(rows)
+        return super().respond(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class ProtocolWorld:
-    """A protocol with its server."""
+@dataclass
+class ProtocolWorld(ModelWorld):
+    """A protocol as the runner loads it."""
 
     name: str
     server: Server
 
-    def open(
-        self,
-        url: str | None = None,
-        *,
-        tensors: Tensors = NO_TENSORS,
-        **limits: Any,  # Any: a limit
-    ) -> AbstractAsyncContextManager[ModelProtocol]:
-        """Open the protocol as a Pod does."""
-        model = Model(model_name="sum", model_url=self.server.url if url is None else url)
-        given = {"allowed_addresses": "127.0.0.1", "retry_seconds": 0, **limits}
-        contract = Contract(job_id="", job_name="", tensors=tensors)
-        limits_given = Limits.model_validate(given)
-        context = ModelContext(limits=limits_given, credentials_dir=Path("/nonexistent"), contract=contract)
-        return registry.Registry().model_protocol(self.name, field="kserve.protocolVersion")(model, context)
+    def load(self) -> OpenModel:
+        return registry.Registry().model_protocol(self.name, field="kserve.protocolVersion")
 
 
 _STATUSES = {"rejected": 400, "busy": 503, "missing": 404, "failed": 500}
@@ -283,26 +251,9 @@ async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = No
 @asynccontextmanager
 async def lines() -> AsyncIterator[ProtocolWorld]:
     """The protocol `lines` of the foreign package."""
-    server = Server()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readline()
-        if head:
-            rows = [orjson.loads(await reader.readline()) for _ in range(orjson.loads(head)["records"])]
-            if server.failure == "broken":
-                found = [f"{CANARY} is not JSON"]
-            elif server.failure:
-                found = [_json({"error": server.failure, "text": CANARY})]
-            else:
-                found = [_json(one) for one in server.respond(rows, kind="lines")]
-            writer.write("".join(f"{one}\n" for one in found).encode())
-            await writer.drain()
-        writer.close()
-
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 26)
-    server.url = f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    async with listening:
-        yield ProtocolWorld("lines", server)
+    world = ProtocolWorld("lines", Server())
+    async with serving(world.server):
+        yield world
 
 
 def _rows(values: list[Any], shape: list[int]) -> Rows:  # Any: numbers

@@ -93,5 +93,5 @@ def test_the_packages_import_nothing_of_ours_except_the_plugin_api() -> None:
                 modules |= {alias.name for alias in node.names}
     ours = {"inferrun", "runner", "tests", "workflows", "activities", "worker", "operator_shim", "control", "tools"}
     found = {module for module in modules if module.partition(".")[0] in ours}
-    api = ("http", "limits", "rows", "storage")
+    api = ("http", "limits", "rows", "storage", "testing")
     assert found == {"inferrun.plugins", *(f"inferrun.plugins.{name}" for name in api)}

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from inferrun.plugins import TokenUsage
-from inferrun.plugins.testing import AbortableTests, ExactlyOnceTests, OutputStoreTests, OutputWorld, SharedTests
+from inferrun.plugins.testing import AbortableTests, ExactlyOnceTests, OutputStoreTests, OutputWorld
 from inferrun.plugins.testing.outputs import CHUNKS, WHOLE, batch, begin, complete, finish, results
-from inferrun.resources.store_rules import SHARED_LABELS
 from tests.conformance.worlds import CANARY, EXACTLY_ONCE, OUTPUTS, Disk, labels
 
 
@@ -31,13 +30,6 @@ class TestExactlyOnceStores(ExactlyOnceTests, AbortableTests):
         stored = {path: path.read_bytes() for path in disk.folder.rglob("*") if path.is_file()}
         assert stored
         assert [path for path, content in stored.items() if CANARY.encode() in content] == []
-
-
-class TestSharedStores(SharedTests):
-    @pytest.fixture(params=SHARED_LABELS["output"])
-    async def world(self, request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[OutputWorld]:
-        async with OUTPUTS[request.param](disk) as world:
-            yield world
 
 
 @pytest.fixture(params=labels(one for one in EXACTLY_ONCE if one != "sqlite"))

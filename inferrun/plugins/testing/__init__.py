@@ -1,6 +1,6 @@
-"""The tests that every store must pass, for packages that provide one: `pip install 'inferrun[testing]'`.
+"""The tests that every store and protocol must pass, for packages of others: `pip install 'inferrun[testing]'`.
 
-A test class names the store and inherits what it must do:
+A test class names the store or the protocol and inherits what it must do:
 
     InputStoreTests       every input store
     OutputStoreTests      every output store
@@ -13,22 +13,25 @@ The product never imports this package. Only pytest and its plug-in for asyncio 
 
 import pytest
 
-for _name in ("inputs", "outputs", "shared"):
+for _name in ("inputs", "outputs", "protocols"):
     pytest.register_assert_rewrite(f"{__name__}.{_name}")
 
 from inferrun.plugins.testing.inputs import InputStoreTests  # noqa: E402  after the line above
 from inferrun.plugins.testing.outputs import AbortableTests, ExactlyOnceTests, OutputStoreTests  # noqa: E402
-from inferrun.plugins.testing.shared import SharedTests  # noqa: E402
+from inferrun.plugins.testing.protocols import CANARY, ModelWorld, ProtocolTests, ServedModel  # noqa: E402
 from inferrun.plugins.testing.worlds import InputWorld, OutputWorld, StoreWorld, store_context  # noqa: E402
 
 __all__ = [
+    "CANARY",
     "AbortableTests",
     "ExactlyOnceTests",
     "InputStoreTests",
     "InputWorld",
+    "ModelWorld",
     "OutputStoreTests",
     "OutputWorld",
-    "SharedTests",
+    "ProtocolTests",
+    "ServedModel",
     "StoreWorld",
     "store_context",
 ]

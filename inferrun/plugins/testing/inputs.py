@@ -1,22 +1,15 @@
 """What every input store must do."""
 
-import json
 from contextlib import suppress
 from typing import Final
 
 import pytest
 
-from inferrun.formats.record_texts import json_texts
-from inferrun.plugins import Block, Chunk, ContractError, InputError, Source
-from inferrun.plugins.testing.worlds import InputWorld
+from inferrun.plugins import Chunk, ContractError, InputError, Source
+from inferrun.plugins.testing.worlds import InputWorld, values_in
 
 ROWS: Final[list[list[float]]] = [[index, index / 2] for index in range(150)]
 SMALL: Final = {"chunk_bytes": 40}
-
-
-def values_in(block: Block) -> list[object]:
-    """The records of a block as values."""
-    return [json.loads(text) for text in json_texts(block.records)]
 
 
 def read_all(source: Source) -> list[tuple[int, object]]:
@@ -24,7 +17,7 @@ def read_all(source: Source) -> list[tuple[int, object]]:
     return [
         (chunk.first + at, record)
         for chunk in source.plan().chunks
-        for at, record in enumerate(record for block in source.read(chunk) for record in values_in(block))
+        for at, record in enumerate(record for block in source.read(chunk) for record in values_in(block.records))
     ]
 
 
@@ -57,12 +50,14 @@ class InputStoreTests(InputWorld):
         world.fill(ROWS)
         async with world.open(**SMALL) as source:
             plan = source.plan()
-            expected = [[row for block in source.read(chunk) for row in values_in(block)] for chunk in plan.chunks]
+            expected = [
+                [row for block in source.read(chunk) for row in values_in(block.records)] for chunk in plan.chunks
+            ]
         async with world.open(chunk_bytes=1000) as source:
             assert world.has_fixed_chunks or source.plan() != plan
             if source.abilities.adopt:
                 source.abilities.adopt(plan)
-            found = [[row for block in source.read(chunk) for row in values_in(block)] for chunk in plan.chunks]
+            found = [[row for block in source.read(chunk) for row in values_in(block.records)] for chunk in plan.chunks]
         assert found == expected
         assert [len(rows) for rows in found] == [chunk.records for chunk in plan.chunks]
 
@@ -70,9 +65,9 @@ class InputStoreTests(InputWorld):
         world.fill(ROWS)
         async with world.open(**SMALL) as source:
             chunks = source.plan().chunks
-            once = [values_in(block) for block in source.read(chunks[2])]
+            once = [values_in(block.records) for block in source.read(chunks[2])]
             list(source.read(chunks[0]))
-            assert [values_in(block) for block in source.read(chunks[2])] == once
+            assert [values_in(block.records) for block in source.read(chunks[2])] == once
             assert sum(map(len, once)) > 0
 
     async def test_different_inputs_have_different_fingerprints(self, world: InputWorld) -> None:

@@ -1,5 +1,6 @@
 """What the tests of a store need besides the store: its backend, which they fill and inspect, and the folders of a Pod."""
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -90,6 +91,18 @@ def _format_named(name: str, field: str) -> RecordFormat:
     return cast("RecordFormat", found[name].load())
 
 
+def values_in(records: Records) -> list[object]:
+    """Return records or predictions as values."""
+    return [json.loads(text) for text in json_texts(records)]
+
+
+def loaded(group: str, name: str) -> object:
+    """Return what a package declares as an entry point of that name."""
+    points = entry_points(group=group, name=name)
+    assert points, f"no package declares the entry point {name!r} in {group}; is it installed?"
+    return next(iter(points)).load()
+
+
 class StoreWorld:
     """A store with its backend."""
 
@@ -119,9 +132,7 @@ class StoreWorld:
 
     def load(self, group: str) -> object:
         """Return the opener of the label in a group of entry points."""
-        points = entry_points(group=group, name=self.label)
-        assert points, f"no package declares the entry point {self.label!r} in {group}; is it installed?"
-        return next(iter(points)).load()
+        return loaded(group, self.label)
 
 
 class InputWorld(StoreWorld):

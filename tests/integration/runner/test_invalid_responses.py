@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.protocol_worlds import PROTOCOLS, ProtocolWorld, Rows, sums
+from inferrun.plugins.testing.protocols import Rows, sums
+from tests.conformance.protocol_worlds import PROTOCOLS, ProtocolWorld
 from tests.integration.runner.pods import Machine
 
 pytestmark = pytest.mark.thorough

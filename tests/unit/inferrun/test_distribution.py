@@ -100,28 +100,38 @@ def required(given: Iterable[str], extras: Set[str]) -> set[str]:
     return found
 
 
-@pytest.fixture
-def python_for_tests(wheel: Path, tmp_path: Path) -> Path:
-    """The interpreter of an environment with the wheel, what its extra `testing` requires, and the packages of others."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "environment"], check=True)
-    site = tmp_path / "environment" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+def python_for_tests(wheel: Path, folder: Path, *extras: str) -> Path:
+    """The interpreter of an environment with the wheel, what these extras require, and the packages of others."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    site = folder / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     (info,) = site.glob("inferrun-*.dist-info")
-    wanted = map(distribution, required(Distribution.at(info).requires or (), {"testing"}))
+    wanted = map(distribution, required(Distribution.at(info).requires or (), set(extras)))
     for file in (file for one in wanted for file in one.files or () if ".." not in file.parts):
         (site / file).parent.mkdir(parents=True, exist_ok=True)
         (site / file).symlink_to(file.locate())
     install(site)
-    return tmp_path / "environment" / "bin" / "python"
+    return folder / "bin" / "python"
 
 
-def test_a_package_of_others_passes_the_tests_of_the_page_without_the_checkout(
-    python_for_tests: Path, tmp_path: Path
-) -> None:
+def passed(python: Path, tests: Path) -> int:
+    """Execute tests, and return their number if all pass."""
+    *_, verdict = run(python, "-m", "pytest", "-q", str(tests))
+    found = re.fullmatch(r"(\d+) passed in .*", verdict)
+    assert found, verdict
+    return int(found[1])
+
+
+def test_a_package_with_a_store_passes_the_tests_of_the_page_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     (given,) = (text for text in blocks(STORE, "python") if "inferrun.plugins.testing" in text)
     assert len([line for line in given.splitlines() if line]) < 24
     (tmp_path / "test_stores.py").write_text(given)
-    *_, verdict = run(python_for_tests, "-m", "pytest", "-q", str(tmp_path / "test_stores.py"))
-    assert (passed := re.fullmatch(r"(\d+) passed in .*", verdict)), verdict
-    assert int(passed[1]) > 20
+    assert passed(python_for_tests(wheel, tmp_path / "environment", "testing"), tmp_path / "test_stores.py") > 20
+
+
+def test_a_package_with_a_protocol_passes_its_tests_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    tests = Path(
+        shutil.copy(CHECKOUT / "tests/conformance/foreign_protocol/lines_tests.py", tmp_path / "test_lines.py")
+    )
+    assert passed(python_for_tests(wheel, tmp_path / "environment", "testing", "columns"), tests) > 15
