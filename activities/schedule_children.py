@@ -3,7 +3,7 @@
 from control.survival import surviving
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import RUNS
+from inferrun.kube.objects import RUNS, spec_of, status_of
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
 
@@ -19,7 +19,7 @@ async def list_children(api: KubeClient, parent: RunRef) -> list[InferenceRun]:
     selector, found = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid},!{wellknown.LABEL_BACKFILL}", []
     async for item in api.items(RUNS, parent.namespace, page_size=LIST_PAGE, labelSelector=selector):
         with surviving("the reading of a schedule's run", about=item):
-            spec, status = item.get("spec") or {}, item.get("status") or {}
+            spec, status = spec_of(item), status_of(item)
             # Parameters and contract have up to 650 KiB.
             lean = {"spec": {**spec, "parameters": None}, "status": {**status, "contract": None}}
             found.append(parse_run({**item, **lean}))

@@ -26,7 +26,7 @@ from control.launches.launch_report import LaunchObjects, has_run
 from control.launches.observation import event_subject
 from control.survival import trying_each
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import JOBS, PODS, Object, name_of, uid_of
+from inferrun.kube.objects import JOBS, PODS, Object, name_of, status_of, uid_of
 from inferrun.kube.runs import RunStore
 from inferrun.timestamps import parse
 from workflows import activity_options
@@ -146,7 +146,7 @@ def _may_have_run(request: StopLaunchInput, *, before: LaunchObjects, after: Lau
 
     A Pod has a finalizer until its Job has counted it. One that the Job ignores, after a disruption, comes with a signal.
     """
-    status = (before.job or {}).get("status") or {}
+    status = status_of(before.job or {})
     counted = status.get("failed") or status.get("succeeded") or status.get("uncountedTerminatedPods")
     if before.job is None or counted or request.pod_uid or request.ends:
         return True

@@ -19,7 +19,7 @@ from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowFailu
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from control.runs.submissions import mismatched, status_of
+from control.runs.submissions import mismatched, submission_status
 from control.temporal_calls import decode_foreign, ignore_not_found, read_run
 from inferrun.names import run_workflow_id, submitted_run_name
 from inferrun.run_ref import RunRef
@@ -83,7 +83,7 @@ class SubmissionHistory:
         gone = None
         with _ignore_refusal():
             async for execution, run in self._of_runs(namespace, name, also=f"AND StartTime >= '{rfc3339(since)}'"):
-                gone = status_of(run, None)
+                gone = submission_status(run, None)
                 if (result := await self._result(execution)) is not None:
                     return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
         return gone

@@ -19,7 +19,7 @@ from activities.schedule_children import list_children
 from activities.submission_history import SubmissionHistory
 from control.cluster.events import EventRecorder
 from control.launches.launch_blocked import PATIENT_TRIES, not_admitted
-from control.runs.submissions import adopted, rejected, status_of, submitted_run
+from control.runs.submissions import adopted, rejected, submission_status, submitted_run
 from control.schedules.account import is_accounted, is_nominal_time, missed_because
 from control.schedules.children import in_progress, overlapping, scheduled_run
 from control.survival import trying_each
@@ -187,4 +187,4 @@ class RunSubmitter:
             return adopted(wanted, parse_run(await self._api.get(RUNS, namespace, name_of(wanted))))
         except (Invalid, NotFound) as error:
             return rejected(Reason.REQUEST_REFUSED, str(error))
-        return status_of(created.ref, created)
+        return submission_status(created.ref, created)

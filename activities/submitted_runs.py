@@ -8,7 +8,7 @@ from contextlib import suppress
 from temporalio import activity
 from temporalio.client import Client
 
-from control.runs.submissions import rejected, status_of
+from control.runs.submissions import rejected, submission_status
 from control.temporal_calls import cancel_run
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -31,7 +31,7 @@ class SubmittedRuns:
 
     @activity.defn(name=activity_options.READ_RUN.name)
     async def read_run(self, request: RunRequest) -> SubmissionStatus:
-        return status_of(request.run, await self._runs.read(request.run))
+        return submission_status(request.run, await self._runs.read(request.run))
 
     @activity.defn(name=activity_options.READ_SPEC.name)
     async def read_spec(self, request: RunRequest) -> SpecResult:
@@ -61,7 +61,7 @@ class SubmittedRuns:
                 except NOT_ADMITTED as error:
                     return rejected(Reason.REQUEST_REFUSED, str(error))
             run = await self._runs.read(request.run)
-        return status_of(request.run, run)
+        return submission_status(request.run, run)
 
     async def cancel(self, run: RunRef) -> None:
         """Request the cancellation of a run; one that is gone is success."""

@@ -18,7 +18,7 @@ from control.launches.verdict import init_failure
 from control.trust.identity import Installation
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NOT_ADMITTED, AlreadyExists, Invalid, KubeError
-from inferrun.kube.objects import JOBS, PODS, Object, controller_of, name_of, uid_of
+from inferrun.kube.objects import JOBS, PODS, Object, condition_of, controller_of, name_of, uid_of
 from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
@@ -136,7 +136,7 @@ class OutputVerifier:
         )
         why += filter(None, [init_failure(pod, job) for pod in pods[-1:] if not ends])
         why += [set_aside(changed, job)] if changed is not None and not ends else []
-        failed = job_state.condition(job, "Failed") or {}
+        failed = condition_of(job, "Failed") or {}
         why += filter(None, [one_line(f"{failed.get('reason', '')} {failed.get('message', '')}", limit=256)])
         return _unknown(f"Job {name_of(job)} could not find out: {why[0] if why else 'its Pod is gone'}")
 

@@ -21,7 +21,7 @@ from inferrun.backoff import Backoff
 from inferrun.kube.client import WATCH, KubeClient
 from inferrun.kube.decoding import MALFORMED, Page
 from inferrun.kube.errors import Forbidden, Gone, Invalid, PageTooLarge
-from inferrun.kube.objects import Object, Resource, unreadable_because
+from inferrun.kube.objects import Object, Resource, annotations_of, unreadable_because
 
 logger = logging.getLogger(__name__)
 
@@ -254,7 +254,7 @@ class Informer:
             kept = item if self._transform is None else self._transform(item)
             if kept is not None:  # nobody reads these, and they are half of an object's size
                 kept["metadata"].pop("managedFields", None)
-                (kept["metadata"].get("annotations") or {}).pop(LAST_APPLIED, None)
+                annotations_of(kept).pop(LAST_APPLIED, None)
             self._cache(key, kept)
         except Exception as error:  # noqa: BLE001 -- one bad object must not affect the others
             self._skip(key, reason=repr(error))

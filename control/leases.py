@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, KubeError, NotFound
-from inferrun.kube.objects import LEASES, Object
+from inferrun.kube.objects import LEASES, Object, spec_of
 
 logger = logging.getLogger(__name__)
 
@@ -231,7 +231,7 @@ class LeaderElection:
 
     def _note(self, lease: Object) -> None:
         """Remember the Lease, and when its spec changed: what others write into its metadata does not keep it from expiring."""
-        spec = lease.get("spec") or {}
+        spec = spec_of(lease)
         if spec != self._spec:
             self._spec, self._observed_at = spec, asyncio.get_running_loop().time()
         self._version = str(lease["metadata"]["resourceVersion"])

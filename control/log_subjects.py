@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Final
 
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, status_of
 from inferrun.names import run_workflow_id
 from inferrun.run_ref import RunRef
 
@@ -35,7 +35,7 @@ def fields_of_run(run: RunRef, *, attempt: int | None = None) -> dict[str, objec
 
 def fields_of_object(run: Object) -> dict[str, object]:
     """The fields of an InferenceRun as the API server returns it."""
-    return fields_of_run(RunRef.of(run), attempt=(run.get("status") or {}).get("attempt"))
+    return fields_of_run(RunRef.of(run), attempt=status_of(run).get("attempt"))
 
 
 def add_subject(record: logging.LogRecord) -> bool:

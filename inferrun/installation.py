@@ -7,7 +7,7 @@ release is renamed.
 """
 
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import LEASES
+from inferrun.kube.objects import LEASES, spec_of
 from inferrun.names import LABEL_LIMIT
 
 RECORD = "inferrun-cluster"
@@ -25,4 +25,4 @@ def join_id(*, release: str, cluster: str) -> str:
 async def recorded_cluster(api: KubeClient, namespace: str) -> str:
     """The cluster's part as recorded in the release's namespace; empty if it is not."""
     lease = await api.find(LEASES, namespace, RECORD) or {}
-    return str((lease.get("spec") or {}).get("holderIdentity") or "")
+    return str(spec_of(lease).get("holderIdentity") or "")

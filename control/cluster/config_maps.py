@@ -18,7 +18,7 @@ from control.launches.snapshot import CompiledRun, Snapshot
 from control.trust.signatures import CONTRACT_KEY, SNAPSHOT_KEY, hash_of, texts_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NOT_ADMITTED, AlreadyExists
-from inferrun.kube.objects import CONFIG_MAPS, Object, controller_of
+from inferrun.kube.objects import CONFIG_MAPS, Object, controller_of, template_spec_of
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.resources import InferenceRun
@@ -105,7 +105,7 @@ def read_from_job(job: Object, run: InferenceRun, *, defaults: Defaults) -> Comp
     template, which is immutable, and the limits from the run and the current settings. It is enough to follow the Job; another
     launch is compiled from the config again.
     """
-    template = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+    template = template_spec_of(job)
     images = [str(one.get("image", "")) for one in template.get("containers") or [] if one.get("name") == CONTAINER]
     image, limits = next(iter(images), ""), run.spec
     snapshot = Snapshot(

@@ -15,7 +15,7 @@ from control.temporal_calls import is_of_same_cluster
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, Invalid, NotFound
-from inferrun.kube.objects import JOBS, Object, name_of, uid_of
+from inferrun.kube.objects import JOBS, Object, name_of, spec_of, uid_of
 from inferrun.run_ref import RunRef
 
 _ENDED = {"labels": {wellknown.LABEL_ENDED: "true"}}
@@ -39,7 +39,7 @@ async def start_job(api: KubeClient, job: Object) -> None:
     """Let the Job create its Pods, or queue for it, if it has not been started; one that is gone, or was replaced, is left
     alone.
     """
-    spec = job.get("spec") or {}
+    spec = spec_of(job)
     if spec.get("parallelism") != NOT_STARTED:
         return
     metadata: Object = {"uid": uid_of(job)}

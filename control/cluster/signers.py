@@ -15,7 +15,7 @@ from control.trust.signatures import signed, signer_of_object
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
-from inferrun.kube.objects import JOBS, LEASES, Object, name_of, uid_of
+from inferrun.kube.objects import JOBS, LEASES, Object, annotations_of, name_of, uid_of
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
 
@@ -87,6 +87,6 @@ async def record_signer(api: KubeClient, key: SigningKey, *, namespace: str) -> 
 
 
 def _signers(record: Object) -> dict[str, str]:
-    annotations = record["metadata"].get("annotations") or {}
+    annotations = annotations_of(record)
     prefix = wellknown.ANNOTATION_SIGNER
     return {key.removeprefix(prefix): value for key, value in annotations.items() if key.startswith(prefix)}

@@ -13,7 +13,7 @@ from control.launches import job_state, pod_state
 from control.launches.pod_shape import fix_of_image, set_aside
 from control.launches.trimming import observed_time
 from inferrun import wellknown
-from inferrun.kube.objects import Object, name_of
+from inferrun.kube.objects import Object, annotations_of, condition_of, name_of, spec_of
 from inferrun.nesting import load_bounded
 from inferrun.reasons import Reason
 from inferrun.text import one_line, shell_command
@@ -145,7 +145,7 @@ def _init(pod: Object, job: Object) -> Wait | None:
 def _image(job: Object, pod: Object, events: list[Object], *, now: datetime) -> Wait | None:
     (reason, message), image = pod_state.waiting_reason(pod), pod_state.image_of(pod)
     if reason in ("ErrImagePull", "ImagePullBackOff"):
-        secrets = (pod.get("spec") or {}).get("imagePullSecrets") or [{}]
+        secrets = spec_of(pod).get("imagePullSecrets") or [{}]
         secret = secrets[0].get("name")
         if secret is not None and _latest(events, "FailedToRetrieveImagePullSecret") is not None:
             text = f"image {image!r} cannot be pulled because its pull secret is missing"
@@ -163,7 +163,7 @@ def _image(job: Object, pod: Object, events: list[Object], *, now: datetime) -> 
 
 
 def _scheduling(pod: Object) -> Wait | None:
-    condition = pod_state.condition(pod, "PodScheduled", "False")
+    condition = condition_of(pod, "PodScheduled", "False")
     if condition is None:
         return None
     message = one_line(str(condition.get("message", "")))
@@ -203,7 +203,7 @@ def _mount(job: Object, events: list[Object]) -> Wait | None:
 def _missing_secret(secret: str, job: Object) -> str:
     """The message about a missing Secret. The Job's annotation says which namespace its reference named; users can edit it."""
     try:
-        elsewhere = load_bounded((job["metadata"].get("annotations") or {})[wellknown.ANNOTATION_SECRET_NAMESPACES])
+        elsewhere = load_bounded(annotations_of(job)[wellknown.ANNOTATION_SECRET_NAMESPACES])
     except (KeyError, ValueError):
         elsewhere = {}
     named = str(elsewhere.get(secret, "")) if isinstance(elsewhere, dict) else ""

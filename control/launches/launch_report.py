@@ -15,7 +15,7 @@ from control.launches.verdict import (
     judge_stuck_pod,
     judge_success,
 )
-from inferrun.kube.objects import Object, name_of, uid_of
+from inferrun.kube.objects import Object, condition_of, name_of, uid_of
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, parse_report
 from inferrun.text import one_line
@@ -56,7 +56,7 @@ def report_on(
         success = _timed(_placed(success, objects), objects, snapshot)
         is_held_open = any(pod_state.is_held_open(pod) for pod in pods)
         return LaunchReport(stage=LaunchStage.ENDED, verdict=success.model_copy(update={"is_held_open": is_held_open}))
-    if job is None or (job_state.was_stopped(job) and job_state.condition(job, "Complete") is None):
+    if job is None or (job_state.was_stopped(job) and condition_of(job, "Complete") is None):
         # It is gone, or was stopped and is kept only to count how its Pods end.
         message = "another client deleted the Job while the run was in progress"
         gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message=message)
@@ -205,7 +205,7 @@ def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queue
     """
     end = pod_state.container_end(pod) if pod is not None else None
     name = f"Pod {name_of(pod)}" if pod is not None else "the Pod"
-    disruption = pod_state.condition(pod, "DisruptionTarget") if pod is not None else None
+    disruption = condition_of(pod, "DisruptionTarget") if pod is not None else None
     reason, message = Reason.POD_LOST, f"{name} is gone; the Job creates another one"
     if disruption is not None:
         detail = one_line(f"{disruption.get('reason', '')}: {disruption.get('message', '')}", limit=200)

@@ -17,7 +17,7 @@ from control.launches.pod_end import PodEnd
 from control.launches.verdict import judge_lost_node, judge_stuck_pod
 from inferrun import wellknown
 from inferrun.exitcodes import ExitCode
-from inferrun.kube.objects import Object, controller_of, name_of, uid_of
+from inferrun.kube.objects import Object, annotations_of, condition_of, controller_of, name_of, status_of, uid_of
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
@@ -96,7 +96,7 @@ class Launch:
     @classmethod
     def of_run(cls, run: Object) -> Self | None:
         """The launch that a run's status names, for a Job that is not there; None if it names none."""
-        status = run.get("status") or {}
+        status = status_of(run)
         reference = status.get("jobStatus") or {}
         if not reference.get("name") or not reference.get("uid"):
             return None
@@ -213,7 +213,7 @@ def is_success(end: PodEnd, job: Object) -> bool:
     """
     if end.exit_code != ExitCode.DONE:
         return False
-    runner = (job["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_RUNNER)
+    runner = annotations_of(job).get(wellknown.ANNOTATION_RUNNER)
     if runner != wellknown.RUNNER_BUILTIN:
         return runner != wellknown.RUNNER_VERIFY
     result = parse_report(RunnerResult, end.message)
@@ -249,7 +249,7 @@ def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
     pod = pod_state.newest(list(pods))
     if pod is None:
         return None if job_state.is_suspended(job) else job
-    is_unscheduled = pod_state.condition(pod, "PodScheduled", "False") is not None
+    is_unscheduled = condition_of(pod, "PodScheduled", "False") is not None
     return None if is_unscheduled or pod_state.started_at(pod) is not None else pod
 
 
@@ -259,7 +259,7 @@ def is_concluded(run: Object | None, *, launch: Launch) -> bool:
     """
     if run is None:
         return True
-    status = run.get("status") or {}
+    status = status_of(run)
     if (status.get("jobStatus") or {}).get("uid") != launch.job_uid:
         return True
     if status.get("reason") in FOLLOW_A_LAUNCH or status.get("phase") == Phase.SUSPENDED:
@@ -276,7 +276,7 @@ def is_launch_left_over(run: Object | None, *, launch: Launch) -> bool:
         return False
     if run is None:
         return True
-    is_finished = (run.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
+    is_finished = status_of(run).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
     return is_finished or is_superseded(run, launch=launch)
 
 
@@ -285,7 +285,7 @@ def is_superseded(run: Object, *, launch: Launch) -> bool:
 
     A Job that verifies the output of an earlier launch is not superseded: the run's outcome waits for it.
     """
-    reference = (run.get("status") or {}).get("jobStatus") or {}
+    reference = status_of(run).get("jobStatus") or {}
     if not reference.get("name") or reference.get("uid") == launch.job_uid or launch.is_verifying:
         return False
     return launch_number(str(reference["name"]), run=launch.run) > launch.launch

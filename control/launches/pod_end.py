@@ -17,7 +17,7 @@ from control.launches.manifests import CONTAINER
 from control.launches.pod_shape import KEPT_SHAPE, shape_of_pod
 from control.trust.identity import SigningKey, signer_of
 from inferrun.exitcodes import ExitCode
-from inferrun.kube.objects import Object, controller_of
+from inferrun.kube.objects import Object, condition_of, controller_of, status_of
 from inferrun.text import one_line
 from workflows.signals import MAX_ENDS_LENGTH
 
@@ -71,14 +71,14 @@ class PodEnd:
     def of_pod(cls, pod: Object) -> Self:
         """The end of a Pod that is terminal, or that was deleted as it is."""
         metadata, end = pod["metadata"], pod_state.container_end(pod)
-        disruption = pod_state.condition(pod, "DisruptionTarget") or {}
+        disruption = condition_of(pod, "DisruptionTarget") or {}
         init = pod_state.failed_init(pod) if end is None else None
         return cls(
             pod_uid=metadata["uid"],
             pod_name=metadata["name"],
             job_uid=controller_of(pod) or "",
             phase=sys.intern(pod_state.phase(pod)),
-            reason=sys.intern(str((pod.get("status") or {}).get("reason") or "")),
+            reason=sys.intern(str(status_of(pod).get("reason") or "")),
             exit_code=end.exit_code if end is not None else None,
             exit_reason=sys.intern(end.reason) if end is not None else "",
             started_at=pod_state.started_at(pod),

@@ -15,7 +15,7 @@ from typing import Final
 from control.launches.manifests import CONTAINER, CONTRACT_PATH
 from control.launches.pod_mounts import DATA_PATH, ENDPOINTS_PATH
 from inferrun import wellknown
-from inferrun.kube.objects import Object, name_of
+from inferrun.kube.objects import Object, annotations_of, name_of, spec_of, template_spec_of
 from inferrun.text import one_line, shell_command
 
 KEPT_SHAPE: Final = "shape"
@@ -37,14 +37,13 @@ _PROGRAM_FIELDS: Final = (
 def shape_of_pod(pod: Object) -> str:
     """The digest of a Pod, also of a trimmed one."""
     kept = pod["metadata"].get(KEPT_SHAPE)
-    return str(kept) if kept is not None else _shape_of(pod.get("spec") or {})
+    return str(kept) if kept is not None else _shape_of(spec_of(pod))
 
 
 def shape_of_job(job: Object) -> str:
     """The digest that the Pods of a Job have, also of a trimmed one."""
     kept = job["metadata"].get(KEPT_SHAPE)
-    template = (job.get("spec") or {}).get("template") or {}
-    return str(kept) if kept is not None else _shape_of(template.get("spec") or {})
+    return str(kept) if kept is not None else _shape_of(template_spec_of(job))
 
 
 def split_by_shape(pods: Iterable[Object], *, shape: str) -> tuple[list[Object], list[Object]]:
@@ -70,8 +69,7 @@ def difference(pod: Object, job: Object) -> str:
     """What a Pod executes other than the template of its Job says, such as "image 'b' instead of 'a'". Of a Pod that is gone, and
     of volumes, it is only known that they differ.
     """
-    template = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
-    own, wanted = program_of(pod.get("spec") or {}), program_of(template)
+    own, wanted = program_of(spec_of(pod)), program_of(template_spec_of(job))
     if not own or not wanted:
         return "something else"
     found = []
@@ -103,7 +101,7 @@ def set_aside(pod: Object, job: Object) -> str:
 
 def fix_of_image(pod: Object, job: Object) -> str:
     """What to do about the image of a Pod: it is that of the Job, but admission may have changed the Job."""
-    annotations, image = job["metadata"].get("annotations") or {}, program_of(pod.get("spec") or {}).get("image", "")
+    annotations, image = annotations_of(job), program_of(spec_of(pod)).get("image", "")
     asked = str(annotations.get(wellknown.ANNOTATION_IMAGE) or image)
     if plain_image(asked) != plain_image(image):
         return f"the run asked for {one_line(asked, limit=200)!r}: fix the webhook or policy that has changed it"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from control.launches.manifests import CONTAINER, WARM_UP_CONTAINER
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, condition_of, spec_of, status_of
 from inferrun.timestamps import parse_foreign, rfc3339
 
 TOLERANCE = timedelta(seconds=1)
@@ -38,12 +38,20 @@ class ContainerEnd:
 
 def container_state(pod: Object) -> Object:
     """The state object of container `inference`, empty before there is one."""
-    return _named(CONTAINER, (pod.get("status") or {}).get("containerStatuses")).get("state") or {}
+    return _named(CONTAINER, _statuses(pod)).get("state") or {}
 
 
 def warm_up_state(pod: Object) -> Object:
     """The state object of the init container that waits for the model, empty without one."""
-    return _named(WARM_UP_CONTAINER, (pod.get("status") or {}).get("initContainerStatuses")).get("state") or {}
+    return _named(WARM_UP_CONTAINER, _init_statuses(pod)).get("state") or {}
+
+
+def _statuses(pod: Object) -> list[Object]:
+    return status_of(pod).get("containerStatuses") or []
+
+
+def _init_statuses(pod: Object) -> list[Object]:
+    return status_of(pod).get("initContainerStatuses") or []
 
 
 def _named(name: str, items: Iterable[Object] | None) -> Object:
@@ -97,15 +105,15 @@ def waiting_reason(pod: Object) -> tuple[str, str]:
 
 def image_of(pod: Object) -> str:
     """The image of container `inference`, which need not be the first one: webhooks may put others before it."""
-    return str(_named(CONTAINER, (pod.get("spec") or {}).get("containers")).get("image", ""))
+    return str(_named(CONTAINER, spec_of(pod).get("containers")).get("image", ""))
 
 
 def memory_limit(pod: Object) -> str:
     """The limit of container `inference` as the kubelet applies it, else as its spec or that of the Pod has it; empty without one.
     Admission may have set another one than the Job's, and a resize may change it while the container runs.
     """
-    spec, statuses = pod.get("spec") or {}, (pod.get("status") or {}).get("containerStatuses")
-    for part in (_named(CONTAINER, statuses), _named(CONTAINER, spec.get("containers")), spec):
+    spec = spec_of(pod)
+    for part in (_named(CONTAINER, _statuses(pod)), _named(CONTAINER, spec.get("containers")), spec):
         if limit := ((part.get("resources") or {}).get("limits") or {}).get("memory"):
             return str(limit)
     return ""
@@ -113,8 +121,9 @@ def memory_limit(pod: Object) -> str:
 
 def failed_init(pod: Object) -> Object | None:
     """The status of the init container because of which no other container of the Pod started; None without one."""
-    statuses: list[Object] = (pod.get("status") or {}).get("initContainerStatuses") or []
-    return next((one for one in statuses if ((one.get("state") or {}).get("terminated") or {}).get("exitCode")), None)
+    return next(
+        (one for one in _init_statuses(pod) if ((one.get("state") or {}).get("terminated") or {}).get("exitCode")), None
+    )
 
 
 def unfinished_init(pod: Object) -> Object | None:
@@ -122,7 +131,7 @@ def unfinished_init(pod: Object) -> Object | None:
 
     The kubelet (1.34) reports `started` for each that runs, but `ready` only for one that has ended, or that is restartable.
     """
-    statuses: list[Object] = (pod.get("status") or {}).get("initContainerStatuses") or []
+    statuses = _init_statuses(pod)
     begun = [one for one in statuses if {"running", "terminated"} & (one.get("state") or {}).keys()]
     for one in statuses:
         state = one.get("state") or {}
@@ -139,8 +148,9 @@ def outlasting_containers(pod: Object) -> list[Object]:
     """
     if container_end(pod) is None:
         return []
-    statuses = (pod.get("status") or {}).get("containerStatuses") or []
-    return [one for one in statuses if one.get("name") != CONTAINER and "terminated" not in (one.get("state") or {})]
+    return [
+        one for one in _statuses(pod) if one.get("name") != CONTAINER and "terminated" not in (one.get("state") or {})
+    ]
 
 
 def is_held_open(pod: Object) -> bool:
@@ -151,20 +161,13 @@ def is_held_open(pod: Object) -> bool:
 
 def was_rejected(pod: Object) -> bool:
     """Whether the kubelet did not admit the Pod to its node (`OutOfcpu`, `NodeAffinity`): none of its containers has run."""
-    status = pod.get("status") or {}
-    statuses = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    statuses = (*_init_statuses(pod), *_statuses(pod))
     has_run = any({"running", "terminated"} & (one.get("state") or {}).keys() for one in statuses)
-    return phase(pod) == "Failed" and bool(status.get("reason")) and not has_run
-
-
-def condition(pod: Object, kind: str, status: str = "True") -> Object | None:
-    """The Pod's condition with that type and status."""
-    conditions: list[Object] = (pod.get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if one.get("type") == kind and one.get("status") == status), None)
+    return phase(pod) == "Failed" and bool(status_of(pod).get("reason")) and not has_run
 
 
 def phase(pod: Object) -> str:
-    return str((pod.get("status") or {}).get("phase", ""))
+    return str(status_of(pod).get("phase", ""))
 
 
 def is_terminal(pod: Object) -> bool:
@@ -174,12 +177,12 @@ def is_terminal(pod: Object) -> bool:
 
 def is_disrupted(pod: Object) -> bool:
     """Whether the Pod was evicted, preempted or lost with its node."""
-    return condition(pod, "DisruptionTarget") is not None
+    return condition_of(pod, "DisruptionTarget") is not None
 
 
 def node_of(pod: Object) -> str:
     """The node that the Pod was bound to; empty before."""
-    return str((pod.get("spec") or {}).get("nodeName") or "")
+    return str(spec_of(pod).get("nodeName") or "")
 
 
 def was_removed(pod: Object) -> bool:
@@ -204,8 +207,8 @@ def unreachable_since(pod: Object) -> str | None:
     The control plane, which watches the nodes, marks their Pods: one whose containers are ready is not, because its node is
     not. A Pod that has not started yet cannot be marked so.
     """
-    mark = condition(pod, "Ready", "False")
-    if mark is None or is_terminal(pod) or condition(pod, "ContainersReady") is None:
+    mark = condition_of(pod, "Ready", "False")
+    if mark is None or is_terminal(pod) or condition_of(pod, "ContainersReady") is None:
         return None
     return str(mark["lastTransitionTime"]) if _is_time(mark.get("lastTransitionTime")) else None
 
@@ -238,8 +241,7 @@ def may_run(pod: Object) -> bool:
         return False
     if not pod["metadata"].get("deletionTimestamp"):
         return True
-    is_scheduled = bool((pod.get("spec") or {}).get("nodeName"))
-    return is_scheduled and (container_end(pod) is None or bool(outlasting_containers(pod)))
+    return bool(node_of(pod)) and (container_end(pod) is None or bool(outlasting_containers(pod)))
 
 
 def is_vanishing(pod: Object) -> bool:
@@ -280,8 +282,8 @@ def _shifted(time: str, pod: Object) -> str:
     Otherwise a deadline would end the container early. On a node that is ahead, its time is over later by the difference: a
     kubelet that takes note of its Pods late, because it was restarted, looks the same.
     """
-    bound = parse_foreign((condition(pod, "PodScheduled") or {}).get("lastTransitionTime"))
-    noted, given = parse_foreign((pod.get("status") or {}).get("startTime")), parse_foreign(time)
+    bound = parse_foreign((condition_of(pod, "PodScheduled") or {}).get("lastTransitionTime"))
+    noted, given = parse_foreign(status_of(pod).get("startTime")), parse_foreign(time)
     if bound is None or noted is None or given is None or bound - noted <= TOLERANCE:
         return time
     return rfc3339(given + (bound - noted))

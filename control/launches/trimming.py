@@ -14,7 +14,7 @@ from control.launches import job_state, pod_state
 from control.launches.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, NOT_STARTED, WARM_UP_CONTAINER
 from control.launches.pod_shape import KEPT_SHAPE, program_of, shape_of_job, shape_of_pod
 from inferrun import wellknown
-from inferrun.kube.objects import Object, controller_of
+from inferrun.kube.objects import Object, controller_of, spec_of, status_of, template_spec_of
 
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 CONTROLLER_UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
@@ -65,7 +65,7 @@ _COUNT: Final = re.compile(r"([0-9]+)(k?)")
 
 def trim_job(job: Object, *, before: Object | None = None, share: Share = unshared) -> Object | None:
     """The Job as the observer needs it; None for one that is labelled as ended. `before` is the cached Job."""
-    metadata, status = job["metadata"], job.get("status") or {}
+    metadata, status = job["metadata"], status_of(job)
     labels = _picked(metadata.get("labels"), _JOB_LABELS)
     if wellknown.LABEL_ENDED in labels:
         return None
@@ -80,12 +80,11 @@ def trim_job(job: Object, *, before: Object | None = None, share: Share = unshar
         kept["ownerReferences"] = [{"uid": owner, "controller": True}]
     trimmed: Object = {"metadata": kept}
     spec: Object = {"suspend": True} if job_state.is_suspended(job) else {}
-    if (job.get("spec") or {}).get("parallelism") == NOT_STARTED:
+    if spec_of(job).get("parallelism") == NOT_STARTED:
         spec["parallelism"] = NOT_STARTED
     if (shards := job_state.shards_of(job)) > 1:
         spec["completions"] = shards
-    template = (((before.get("spec") or {}).get("template")) or {}).get("spec") or {}
-    if program := program_of(template):
+    if program := program_of(template_spec_of(before)):
         spec["template"] = share({"spec": {"containers": [program]}})
     if spec:
         trimmed["spec"] = spec
@@ -110,14 +109,14 @@ def trim_pod(pod: Object, *, share: Share = unshared) -> Object | None:
 
 def slim_pod(pod: Object) -> Object:
     """The Pod as it was listed, without what no rule reads: users may add megabytes of labels to one."""
-    metadata, status = pod["metadata"], pod.get("status") or {}
+    metadata, status = pod["metadata"], status_of(pod)
     kept = _metadata(metadata)
     kept[KEPT_SHAPE] = shape_of_pod(pod)
     kept["labels"] = _picked(metadata.get("labels"), _POD_LABELS)
     owner = controller_of(pod)
     kept["ownerReferences"] = [{"uid": owner, "controller": True}] if owner is not None else []
     kept["finalizers"] = [str(one) for one in (metadata.get("finalizers") or ())[:_FINALIZERS]]
-    return {"metadata": kept, "spec": _pod_spec(pod.get("spec") or {}), "status": status}
+    return {"metadata": kept, "spec": _pod_spec(spec_of(pod)), "status": status}
 
 
 def slim_event(event: Object) -> Object:
@@ -133,7 +132,7 @@ def slim_event(event: Object) -> Object:
 
 def trim_quota(quota: Object) -> Object:
     """The quota's identity, and whether it leaves no room for another object that a launch creates."""
-    status = quota.get("status") or {}
+    status = status_of(quota)
     hard, used = status.get("hard") or {}, status.get("used") or {}
     counted = [kind for kind in LAUNCHED_KINDS if kind in hard]
     return {

@@ -6,13 +6,13 @@ The termination message is untrusted: it is cut to one bounded line, and interpr
 from dataclasses import dataclass
 from datetime import datetime
 
-from control.launches import job_state, pod_state
+from control.launches import pod_state
 from control.launches.manifests import ANNOTATION_SECONDS_LEFT
 from control.launches.pod_shape import fix_of_image, set_aside
 from control.launches.pod_state import ContainerEnd
 from control.launches.snapshot import Snapshot
 from inferrun.exitcodes import ExitCode, meaning_of, reason_of
-from inferrun.kube.objects import Object, name_of
+from inferrun.kube.objects import Object, annotations_of, condition_of, name_of, spec_of, status_of
 from inferrun.reasons import Reason
 from inferrun.resources.validation import amount
 from inferrun.runner_report import ProgressLine, RunnerResult, latest_line, parse_report
@@ -38,7 +38,7 @@ class Evidence:
 
 def judge_finished_job(evidence: Evidence) -> Verdict:
     """The verdict on a launch whose Job is finished, or that only containers of others keep from being so."""
-    is_complete = job_state.condition(evidence.job, "Complete") is not None
+    is_complete = condition_of(evidence.job, "Complete") is not None
     return _judge_completion(evidence) if is_complete or _completed_pod(evidence) else _judge_failure(evidence)
 
 
@@ -121,11 +121,11 @@ def _judge_failure(evidence: Evidence) -> Verdict:
     """A process that is stopped may exit with any code: a Go program without a handler for SIGTERM exits with 2 as process 1.
     So what happened to its Job and its Pod counts first.
     """
-    pod, failed = _failed_pod(evidence), job_state.condition(evidence.job, "Failed") or {}
+    pod, failed = _failed_pod(evidence), condition_of(evidence.job, "Failed") or {}
     end = pod_state.container_end(pod) if pod is not None else None
     detail = one_line(f"{failed.get('reason', '')} {failed.get('message', '')}")
     if failed.get("reason") == "DeadlineExceeded":  # its Pod was deleted for it
-        limit = (evidence.job.get("spec") or {}).get("activeDeadlineSeconds", "unknown")
+        limit = spec_of(evidence.job).get("activeDeadlineSeconds", "unknown")
         message = f"the Job was stopped by an activeDeadlineSeconds ({limit}) that something else has set: {detail}"
         return _verdict(VerdictKind.FAILED, Reason.STOPPED, message, end)
     if pod is None and evidence.changed:
@@ -134,7 +134,7 @@ def _judge_failure(evidence: Evidence) -> Verdict:
     if pod is None:
         message = f"the Pod no longer exists; the Job reports: {detail}"
         return _verdict(VerdictKind.FAILED, Reason.POD_LOST, message)
-    name, status = name_of(pod), pod.get("status") or {}
+    name, status = name_of(pod), status_of(pod)
     warm_up = pod_state.warm_up_state(pod).get("terminated") or {}
     if status.get("reason") == "DeadlineExceeded" and (limit := _limit_of_others(evidence, pod)):
         kind, reason = VerdictKind.FAILED, Reason.STOPPED
@@ -191,7 +191,7 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     text = f"{text}: {last_message}" if last_message else text
     snapshot = evidence.snapshot
     lacks_token = not snapshot.is_our_runner and snapshot.endpoints and not snapshot.service_account
-    lacks_token = lacks_token and not (pod.get("spec") or {}).get("automountServiceAccountToken")
+    lacks_token = lacks_token and not spec_of(pod).get("automountServiceAccountToken")
     if end.exit_code == ExitCode.INPUT and lacks_token:
         text += (
             "; this image reads its endpoint Secret through the API server, but its Pod has no token: "
@@ -203,14 +203,14 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
 
 def _seconds_given(job: Object) -> int | None:
     """The time that the launch was given; None without a limit."""
-    given = str((job["metadata"].get("annotations") or {}).get(ANNOTATION_SECONDS_LEFT, ""))
+    given = str(annotations_of(job).get(ANNOTATION_SECONDS_LEFT, ""))
     is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS
     return int(given) if is_number else None
 
 
 def _limit_of_others(evidence: Evidence, pod: Object) -> int | None:
     """The time limit of the Pod, if it is not ours, which is longer than what the launch was given; None if it may be ours."""
-    limit, given = (pod.get("spec") or {}).get("activeDeadlineSeconds"), _seconds_given(evidence.job)
+    limit, given = spec_of(pod).get("activeDeadlineSeconds"), _seconds_given(evidence.job)
     return int(limit) if limit and (given is None or limit < given) else None
 
 

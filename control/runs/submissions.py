@@ -28,7 +28,7 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
     return run_object(metadata, submission.run_spec())
 
 
-def status_of(ref: RunRef, run: InferenceRun | None) -> SubmissionStatus:
+def submission_status(ref: RunRef, run: InferenceRun | None) -> SubmissionStatus:
     """The status of a submission whose run was created earlier; `run` is None if it no longer exists."""
     if run is None:
         return SubmissionStatus(standing=SubmissionState.GONE, run=ref, reason=Reason.RUN_DELETED)
@@ -53,7 +53,7 @@ def adopted(wanted: Object, found: InferenceRun) -> SubmissionStatus:
         return mismatched(metadata["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
     if found.status.reason == Reason.EXECUTED_BEFORE:  # nobody can wait for its end
         return rejected(Reason.EXECUTED_BEFORE, found.status.message or "")
-    return status_of(found.ref, None if found.metadata.is_being_deleted else found)
+    return submission_status(found.ref, None if found.metadata.is_being_deleted else found)
 
 
 def mismatched(workflow_id: str) -> SubmissionStatus:

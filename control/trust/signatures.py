@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from control.trust.identity import SigningKey, signer_of
 from inferrun import wellknown
-from inferrun.kube.objects import Object, name_of
+from inferrun.kube.objects import Object, annotations_of, name_of
 from inferrun.run_ref import RunRef
 
 CONTRACT_KEY = "contract.json"
@@ -42,7 +42,7 @@ def signed(body: Object, *, run: RunRef, key: SigningKey) -> Object:
 
 def signer_of_object(stored: Object, *, run: RunRef) -> str:
     """The public key with which the object was signed for this run; empty if it has no valid signature."""
-    annotations = stored["metadata"].get("annotations") or {}
+    annotations = annotations_of(stored)
     return signer_of(annotations.get(wellknown.ANNOTATION_SIGNATURE, ""), _statement(stored, run=run))
 
 

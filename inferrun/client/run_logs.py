@@ -14,7 +14,7 @@ from inferrun import wellknown
 from inferrun.client.kubernetes_runs import KubernetesRuns
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Invalid, KubeError, NotFound
-from inferrun.kube.objects import PODS, Object
+from inferrun.kube.objects import PODS, Object, status_of
 from inferrun.resources import InferenceRun
 
 CONTAINER: Final = "inference"
@@ -114,7 +114,7 @@ async def _started_pods(api: KubeClient, run: InferenceRun) -> list[Object]:
 
 
 def _state(pod: Object) -> Object:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    statuses = status_of(pod).get("containerStatuses") or []
     state: Object = next((one.get("state") or {} for one in statuses if one.get("name") == CONTAINER), {})
     return state
 

@@ -107,6 +107,32 @@ def uid_of(item: Object) -> str:
     return str(item["metadata"]["uid"])
 
 
+def spec_of(item: Object) -> Object:
+    """The spec of an object, or of a template; empty without one."""
+    return item.get("spec") or {}
+
+
+def template_spec_of(job: Object) -> Object:
+    """The spec of a Job's Pods; empty without one."""
+    return spec_of(spec_of(job).get("template") or {})
+
+
+def status_of(item: Object) -> Object:
+    """The status of an object; empty without one."""
+    return item.get("status") or {}
+
+
+def annotations_of(item: Object) -> dict[str, str]:
+    """The annotations of an object; empty without any."""
+    return item["metadata"].get("annotations") or {}
+
+
+def condition_of(item: Object, kind: str, status: str = "True") -> Object | None:
+    """The object's condition with that type and status; None without it."""
+    found = status_of(item).get("conditions") or ()
+    return next((one for one in found if one.get("type") == kind and one.get("status") == status), None)
+
+
 def controller_of(item: Object) -> str | None:
     """UID of the object's controller, None without one. The garbage collector follows this reference; labels can be forged.
 

@@ -9,6 +9,7 @@ from control.launches.observation import Before, Doing, is_success, observe, obs
 from control.launches.pod_end import PodEnd
 from control.launches.snapshot import Snapshot
 from control.launches.trimming import trim_job, trim_pod
+from inferrun.kube.objects import condition_of
 from tests.unit.launches import live_job, live_pod
 from tests.unit.objects import NOW, Json, at, snapshot
 from tests.unit.properties.strategies import OTHERS, PROPERTY, jobs, pods
@@ -83,7 +84,7 @@ def test_every_launch_is_reported_in_a_legal_way(
         return
     ends = [end for pod in found if (end := pod_state.container_end(pod)) is not None]
     if verdict.kind is VerdictKind.SUCCEEDED:
-        is_complete = job is not None and job_state.condition(job, "Complete") is not None
+        is_complete = job is not None and condition_of(job, "Complete") is not None
         assert given_snapshot is not None, "without a snapshot nothing that a container reports counts"
         assert is_complete or any(end.exit_code == 0 for end in ends)
     if job is not None and job_state.is_finished(job):

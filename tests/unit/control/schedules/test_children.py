@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from activities.schedule_children import list_children
-from control.runs.submissions import adopted, status_of, submitted_run
+from control.runs.submissions import adopted, submission_status, submitted_run
 from control.schedules.children import in_progress, overlapping, schedule_of, scheduled_run, to_prune
 from inferrun import wellknown
 from inferrun.kube.objects import Object, Resource
@@ -189,7 +189,7 @@ def test_the_same_id_with_a_different_request_is_detected(*, changes: dict[str, 
     ],
 )
 def test_only_a_run_that_has_ended_has_a_result(phase: str | None, state: SubmissionState) -> None:
-    status = status_of(RUN, stored(submission(), phase=phase, reason=phase) if phase else None)
+    status = submission_status(RUN, stored(submission(), phase=phase, reason=phase) if phase else None)
     assert (status.standing, status.result is not None) == (state, state is SubmissionState.ENDED)
 
 
