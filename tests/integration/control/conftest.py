@@ -3,26 +3,20 @@
 Runs created here carry the annotation that makes an installed product ignore them.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
 
 import httpx
 import pytest
 
 from activities.launch_job import JobLauncher
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import CONFIGS, RUNS
-from inferrun.resources import InferenceRun, parse_run
-from tests.integration.control.pods import IMAGE, NOWHERE, Launched, launched, launcher_of
+from inferrun.resources import InferenceRun
+from tests.integration.control.place import Place
+from tests.integration.control.pods import NOWHERE, Launched, launcher_of
 from tests.integration.control.proxy import Proxy, proxied
 from tests.integration.crds.server import apply_definitions, call, connected
-
-LEFT_ALONE = {"krateo.io/paused": "true"}
-
-MakeRun = Callable[..., Awaitable[InferenceRun]]
-MakeConfig = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture(scope="session")
@@ -62,48 +56,15 @@ def api(wire: tuple[Proxy, KubeClient]) -> KubeClient:
 
 
 @pytest.fixture
-def make_run(api: KubeClient, namespace: str) -> MakeRun:
-    """Creates a run that the installed product leaves alone."""
-
-    async def made(
-        *,
-        status: dict[str, Any] | None = None,
-        annotations: dict[str, str] | None = None,
-        labels: dict[str, str] | None = None,
-        **spec: Any,
-    ) -> InferenceRun:
-        name = f"run-{token_hex(4)}"
-        noted = {"annotations": {**LEFT_ALONE, **(annotations or {})}, "labels": labels or {}}
-        metadata = {"name": name, "namespace": namespace, **noted}
-        body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": metadata}
-        stored = await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": "iris"}, **spec}})
-        if status is not None:
-            stored = await api.patch(RUNS, namespace, name, {"status": status}, sub="status")
-        return parse_run(stored)
-
-    return made
+def place(api: KubeClient, namespace: str, launcher: JobLauncher) -> Place:
+    """Where runs are launched."""
+    return Place(api, namespace, launcher)
 
 
 @pytest.fixture
-def make_config(api: KubeClient, namespace: str) -> MakeConfig:
-    """Creates a config with an image that no node has, and gives its name."""
-
-    async def made(**spec: Any) -> str:
-        name = f"config-{token_hex(4)}"
-        metadata = {"name": name, "namespace": namespace, "annotations": LEFT_ALONE}
-        storage: dict[str, Any] = {"input": {"own": {}}, "output": {"own": {}}}
-        full = {"storage": storage, "image": IMAGE, "imagePullPolicy": "Never", **spec}
-        body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": metadata, "spec": full}
-        await api.create(CONFIGS, namespace, body)
-        return name
-
-    return made
-
-
-@pytest.fixture
-async def run(make_run: MakeRun, make_config: MakeConfig) -> InferenceRun:
+async def run(place: Place) -> InferenceRun:
     """A run that can be launched."""
-    return await make_run(configRef={"name": await make_config()})
+    return await place.run()
 
 
 @pytest.fixture
@@ -122,9 +83,9 @@ def launcher(api: KubeClient) -> JobLauncher:
 
 
 @pytest.fixture
-async def job(api: KubeClient, launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+async def job(place: Place) -> Launched:
     """A launched run of a custom image, whose Job has a Pod."""
-    config = await make_config(resources=NOWHERE, ttlSecondsAfterFinished=777)
-    made = await launched(api, launcher, await make_run(configRef={"name": config}))
+    config = await place.config(resources=NOWHERE, ttlSecondsAfterFinished=777)
+    made = await place.launched(await place.run(config))
     await made.pod()
     return made

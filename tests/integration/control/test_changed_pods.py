@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from activities.launch_job import JobLauncher
 from activities.verify_output import OutputVerifier
 from control.cluster.job_objects import list_pods_and_others
 from control.launches.manifests import NOT_STARTED
@@ -11,12 +12,12 @@ from control.launches.observation import Before, Doing, Observation, observe
 from control.launches.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
-from inferrun.kube.objects import JOBS, PODS, RUNS, Object
+from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.timestamps import utc_now
-from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import FILE, IMAGE, NOWHERE, STARTED, Launched, launch, launched, launcher_of
+from tests.integration.control.place import Place
+from tests.integration.control.pods import IMAGE, NOWHERE, STARTED, Launched, launcher_of
 from tests.integration.control.test_mutating_webhooks import container_of
 from tests.integration.control.test_verify_output import verify
 from tests.integration.control.webhooks import denying_updates, mutating
@@ -50,10 +51,15 @@ CHANGES: dict[str, tuple[Callable[[Object], object], str]] = {
 
 
 @pytest.fixture
-async def ours(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+def launcher(api: KubeClient) -> JobLauncher:
+    """The built-in runner has an image."""
+    return launcher_of(api, runner_image=IMAGE)
+
+
+@pytest.fixture
+async def ours(place: Place) -> Launched:
     """A launched run of the built-in runner with a memory limit."""
-    config = await make_config(image=IMAGE, resources=LIMITED, storage={"input": FILE, "output": FILE})
-    return await launched(api, launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}))
+    return await place.launched(await place.built_in(resources=LIMITED))
 
 
 @pytest.fixture
@@ -81,12 +87,11 @@ async def seen(of: Launched, *, before: Before | None = None) -> Observation:
 
 @pytest.mark.parametrize("change", CHANGES)
 async def test_a_pod_that_only_admission_of_pods_has_changed_is_reported_while_it_exists(
-    api: KubeClient, namespace: str, make_run: MakeRun, make_config: MakeConfig, *, change: str
+    place: Place, *, change: str
 ) -> None:
     apply, words = CHANGES[change]
-    config = await make_config(image=IMAGE, resources=NOWHERE, storage={"input": FILE, "output": FILE})
-    async with mutating(api, namespace, apply, of=PODS):
-        of = await launched(api, launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}))
+    async with mutating(place.api, place.namespace, apply, of=PODS):
+        of = await place.launched(await place.built_in())
         pod = await of.pod()
     observed = await seen(of)
     assert (observed.doing, observed.wait and observed.wait.reason) == (Doing.WAITING, Reason.POD_CHANGED)
@@ -98,12 +103,11 @@ async def test_a_pod_that_only_admission_of_pods_has_changed_is_reported_while_i
 
 @pytest.mark.parametrize(("code", "reason"), [(0, Reason.RESULT_UNREADABLE), (1, Reason.POD_CHANGED)])
 async def test_the_end_of_a_pod_that_admission_has_changed_is_reported_with_the_difference(
-    api: KubeClient, namespace: str, make_run: MakeRun, make_config: MakeConfig, *, code: int, reason: Reason
+    place: Place, *, code: int, reason: Reason
 ) -> None:
     apply, words = CHANGES["image"]
-    config = await make_config(image=IMAGE, resources=NOWHERE, storage={"input": FILE, "output": FILE})
-    async with mutating(api, namespace, apply, of=PODS):
-        of = await launched(api, launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}))
+    async with mutating(place.api, place.namespace, apply, of=PODS):
+        of = await place.launched(await place.built_in())
         await of.pod()
     await of.ends(code)
     await of.is_finished()
@@ -131,13 +135,10 @@ async def test_a_running_pod_whose_image_is_edited_is_not_said_to_be_gone(api: K
     assert later.wait.reason is Reason.POD_CHANGED
 
 
-async def test_a_container_that_exceeds_a_limit_of_admission_is_reported_with_that_limit(
-    api: KubeClient, namespace: str, make_run: MakeRun, make_config: MakeConfig
-) -> None:
+async def test_a_container_that_exceeds_a_limit_of_admission_is_reported_with_that_limit(place: Place) -> None:
     lower = {"requests": {**NOWHERE["requests"], "memory": "20Mi"}, "limits": {"memory": "40Mi"}}
-    config = await make_config(image=IMAGE, resources=LIMITED, storage={"input": FILE, "output": FILE})
-    async with mutating(api, namespace, lambda pod: container(pod).update(resources=lower), of=PODS):
-        of = await launched(api, launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}))
+    async with mutating(place.api, place.namespace, lambda pod: container(pod).update(resources=lower), of=PODS):
+        of = await place.launched(await place.built_in(resources=LIMITED))
         await of.pod()
     ended = {"exitCode": 137, "reason": "OOMKilled", "startedAt": STARTED, "finishedAt": STARTED}
     await of.tell({"terminated": ended}, phase="Failed")
@@ -150,13 +151,10 @@ async def test_a_container_that_exceeds_a_limit_of_admission_is_reported_with_th
     )
 
 
-async def test_an_injected_init_container_that_fails_is_named(
-    api: KubeClient, namespace: str, make_run: MakeRun, make_config: MakeConfig
-) -> None:
+async def test_an_injected_init_container_that_fails_is_named(place: Place) -> None:
     init = {"name": "istio-init", "image": "localhost/init:1", "imagePullPolicy": "Never"}
-    config = await make_config(image=IMAGE, resources=NOWHERE, storage={"input": FILE, "output": FILE})
-    async with mutating(api, namespace, lambda pod: pod["spec"].update(initContainers=[init]), of=PODS):
-        of = await launched(api, launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}))
+    async with mutating(place.api, place.namespace, lambda pod: pod["spec"].update(initContainers=[init]), of=PODS):
+        of = await place.launched(await place.built_in())
         pod = await of.pod()
     status = {"name": "istio-init", "image": "localhost/init:1", "imageID": "", "ready": False, "restartCount": 0}
     ended = {"exitCode": 7, "reason": "Error", "message": "iptables: denied"}
@@ -188,11 +186,12 @@ async def test_a_job_that_a_time_limit_of_others_ends_says_so(api: KubeClient, o
 
 
 async def test_an_image_that_admission_of_jobs_has_changed_is_reported_with_the_one_that_was_asked_for(
-    api: KubeClient, namespace: str, make_run: MakeRun, make_config: MakeConfig
+    place: Place,
 ) -> None:
-    config = await make_config(image=IMAGE, resources=NOWHERE, storage={"input": FILE, "output": FILE})
-    async with mutating(api, namespace, lambda job: container_of(job).update(image="mirror.invalid/runner:1")):
-        of = await launched(api, launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}))
+    async with mutating(
+        place.api, place.namespace, lambda job: container_of(job).update(image="mirror.invalid/runner:1")
+    ):
+        of = await place.launched(await place.built_in())
     await of.pod()
     scheduled = [{"type": "PodScheduled", "status": "True"}]
     await of.tell(
@@ -204,46 +203,39 @@ async def test_an_image_that_admission_of_jobs_has_changed_is_reported_with_the_
     assert f"the run asked for '{IMAGE}': fix the webhook or policy" in observed.wait.message
 
 
-async def test_a_denied_start_of_a_job_is_published_and_tried_again(
-    api: KubeClient, namespace: str, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    config = await make_config(image=IMAGE, resources=NOWHERE, storage={"input": FILE, "output": FILE})
-    run, launcher = await make_run(configRef={"name": config}), launcher_of(api, runner_image=IMAGE)
-    async with denying_updates(api, namespace, DENIAL):
+async def test_a_denied_start_of_a_job_is_published_and_tried_again(place: Place) -> None:
+    run = await place.built_in()
+    async with denying_updates(place.api, place.namespace, DENIAL):
         for _ in range(2):
-            denied = await launch(launcher, run)
-            assert (denied.state, denied.reason) == (LaunchState.WAITING, Reason.POD_REJECTED)
-            stored = await RunStore(api).read(run.ref)
+            denied = await place.waits(run, Reason.POD_REJECTED)
+            stored = await RunStore(place.api).read(run.ref)
             assert stored is not None
             assert (stored.status.reason, stored.status.message) == (Reason.POD_REJECTED, denied.message)
             assert denied.message.startswith("the start of Job ")
             assert DENIAL in denied.message
             assert stored.status.job_status is not None
-            job = await api.get(JOBS, namespace, stored.status.job_status.name or "")
+            job = await place.job(stored.status.job_status.name or "")
             assert job["spec"]["parallelism"] == NOT_STARTED
             assert (
-                await seen(Launched(api, run, denied.model_copy(update={"job_name": job["metadata"]["name"]})))
+                await seen(Launched(place.api, run, denied.model_copy(update={"job_name": job["metadata"]["name"]})))
             ).wait is None
 
     async def is_started() -> Launched | None:
-        result = await launch(launcher, run)
-        return Launched(api, run, result) if result.state is LaunchState.LAUNCHED else None
+        result = await place.launch(run)
+        return Launched(place.api, run, result) if result.state is LaunchState.LAUNCHED else None
 
     of = await eventually(is_started, what="the policy to be gone")
     assert of.result.job_uid == job["metadata"]["uid"]
     await of.pod()
 
 
-async def test_the_start_of_a_suspended_runs_job_is_not_tried(
-    api: KubeClient, namespace: str, make_run: MakeRun, make_config: MakeConfig
-) -> None:
+async def test_the_start_of_a_suspended_runs_job_is_not_tried(place: Place) -> None:
     """Otherwise a policy that denies it would keep the run from being suspended."""
-    config = await make_config(image=IMAGE, resources=NOWHERE, storage={"input": FILE, "output": FILE})
-    run, launcher = await make_run(configRef={"name": config}), launcher_of(api, runner_image=IMAGE)
-    async with denying_updates(api, namespace, DENIAL):
-        await launch(launcher, run)
-        await api.patch(RUNS, namespace, run.metadata.name, {"spec": {"suspend": True}})
-        result = await launch(launcher, run)
+    run = await place.built_in()
+    async with denying_updates(place.api, place.namespace, DENIAL):
+        await place.launch(run)
+        await place.edit(run, suspend=True)
+        result = await place.launch(run)
     assert (result.state, result.is_suspended, result.is_adopted) == (LaunchState.LAUNCHED, True, True)
 
 

@@ -7,15 +7,14 @@ import asyncio
 
 import pytest
 
-from activities.launch_job import JobLauncher
 from control.launches.manifests import HELD
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import JOBS, PODS, RUNS, Object
+from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.names import job_base_name, job_name
 from inferrun.resources import InferenceRun
-from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, jobs_of, launch
+from tests.integration.control.place import Place
+from tests.integration.control.pods import NOWHERE, Launched, jobs_of
 from tests.integration.control.proxy import QUEUE_LABEL, Proxy
 from tests.integration.waiting import eventually
 from workflows.messages import LaunchResult, LaunchState
@@ -24,20 +23,20 @@ SECONDS = 30
 
 
 @pytest.fixture
-async def run(make_run: MakeRun, make_config: MakeConfig) -> InferenceRun:
-    return await make_run(configRef={"name": await make_config(resources=NOWHERE)})
+async def run(place: Place) -> InferenceRun:
+    return await place.run(await place.config(resources=NOWHERE))
 
 
 @pytest.fixture
-async def queued(make_run: MakeRun, make_config: MakeConfig) -> InferenceRun:
+async def queued(place: Place) -> InferenceRun:
     """A run whose Job waits in a queue."""
-    return await make_run(configRef={"name": await make_config(resources=NOWHERE)}, labels={QUEUE_LABEL: "batch"})
+    return await place.run(await place.config(resources=NOWHERE), labels={QUEUE_LABEL: "batch"})
 
 
-async def delayed(proxy: Proxy, launcher: JobLauncher, run: InferenceRun) -> asyncio.Task[LaunchResult]:
+async def delayed(place: Place, proxy: Proxy, run: InferenceRun) -> asyncio.Task[LaunchResult]:
     """A launch whose Job is on its way to the API server."""
     proxy.delay_post_to = "/jobs"
-    first = asyncio.ensure_future(launch(launcher, run))
+    first = asyncio.ensure_future(place.launch(run))
     async with asyncio.timeout(SECONDS):
         await proxy.is_delaying.wait()
     return first
@@ -49,19 +48,19 @@ async def gives_up(first: asyncio.Task[LaunchResult]) -> None:
         await first
 
 
-async def end(api: KubeClient, run: InferenceRun) -> None:
+async def end(place: Place, run: InferenceRun) -> None:
     status = {"phase": "Failed", "reason": "Cancelled", "completionTime": "2026-11-21T08:00:00Z"}
-    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": status}, sub="status")
+    await place.write_status(run, status)
 
 
-async def arrived(proxy: Proxy, api: KubeClient, run: InferenceRun, *, after: str = "") -> Object:
+async def arrived(place: Place, proxy: Proxy, run: InferenceRun, *, after: str = "") -> Object:
     """The delayed Job, once its controller has dealt with it."""
     proxy.is_arriving.set()
     name = job_name(job_base_name(run.metadata.name, run.metadata.uid), 1)
 
     async def look() -> Object | None:
         try:
-            job = await api.get(JOBS, run.metadata.namespace, name)
+            job = await place.job(name)
         except NotFound:
             return None
         is_seen = job["metadata"]["uid"] != after and (job.get("status") or {}).get("startTime")
@@ -70,13 +69,13 @@ async def arrived(proxy: Proxy, api: KubeClient, run: InferenceRun, *, after: st
     return await eventually(look, what="the Job controller has seen the late Job")
 
 
-async def admit(api: KubeClient, job: Object) -> Object:
+async def admit(place: Place, job: Object) -> Object:
     """What Kueue does when there is capacity; returns the Job once its controller has dealt with it."""
-    namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
-    await api.patch(JOBS, namespace, name, {"spec": {"suspend": False}})
+    name = job["metadata"]["name"]
+    await place.api.patch(JOBS, place.namespace, name, {"spec": {"suspend": False}})
 
     async def look() -> Object | None:
-        seen = await api.get(JOBS, namespace, name)
+        seen = await place.job(name)
         return seen if (seen.get("status") or {}).get("startTime") else None
 
     return await eventually(look, what="the Job controller has seen the admitted Job")
@@ -88,69 +87,67 @@ async def pods_of(api: KubeClient, job: Object) -> list[Object]:
 
 
 async def test_a_job_that_arrives_after_the_end_of_its_run_starts_no_container(
-    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
+    place: Place, proxy: Proxy, run: InferenceRun
 ) -> None:
-    await gives_up(await delayed(proxy, launcher, run))
-    await end(api, run)
-    assert await pods_of(api, await arrived(proxy, api, run)) == []
+    await gives_up(await delayed(place, proxy, run))
+    await end(place, run)
+    assert await pods_of(place.api, await arrived(place, proxy, run)) == []
 
 
-async def test_a_try_that_was_frozen_withdraws_its_job(
-    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
-) -> None:
+async def test_a_try_that_was_frozen_withdraws_its_job(place: Place, proxy: Proxy, run: InferenceRun) -> None:
     """Its process was stopped for so long that the run ended meanwhile, and continues as if nothing had happened."""
-    first = await delayed(proxy, launcher, run)
-    await end(api, run)
+    first = await delayed(place, proxy, run)
+    await end(place, run)
     proxy.is_arriving.set()
     assert (await first).state is LaunchState.TERMINAL
-    assert await jobs_of(api, run) == []
+    assert await jobs_of(place.api, run) == []
 
 
 @pytest.mark.thorough
 async def test_a_try_that_was_frozen_does_not_start_its_job_beside_a_later_launch(
-    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
+    place: Place, proxy: Proxy, run: InferenceRun
 ) -> None:
-    first = await delayed(proxy, launcher, run)
-    stopped = await launch(launcher, run)
-    await Launched(api, run, stopped).stop(grace_seconds=0)
-    second = await launch(launcher, run, launch=2, attempt=2)
+    first = await delayed(place, proxy, run)
+    stopped = await place.launch(run)
+    await Launched(place.api, run, stopped).stop(grace_seconds=0)
+    second = await place.launch(run, launch=2, attempt=2)
     proxy.is_arriving.set()
     late = await first
-    status = (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]
+    status = await place.status(run)
     assert status["jobStatus"]["uid"] == second.job_uid
     assert late.job_uid != second.job_uid
-    assert [job["metadata"]["uid"] for job in await jobs_of(api, run)] == [second.job_uid]
+    assert [job["metadata"]["uid"] for job in await jobs_of(place.api, run)] == [second.job_uid]
 
 
 @pytest.mark.thorough
 async def test_a_late_job_of_a_queue_starts_no_container_even_if_it_is_admitted(
-    proxy: Proxy, api: KubeClient, launcher: JobLauncher, queued: InferenceRun
+    place: Place, proxy: Proxy, queued: InferenceRun
 ) -> None:
     proxy.holds_jobs_of_queues = True
-    await gives_up(await delayed(proxy, launcher, queued))
-    await end(api, queued)
+    await gives_up(await delayed(place, proxy, queued))
+    await end(place, queued)
     proxy.is_arriving.set()
     name = job_base_name(queued.metadata.name, queued.metadata.uid)
 
     async def look() -> Object | None:
         try:
-            return await api.get(JOBS, queued.metadata.namespace, name)
+            return await place.job(name)
         except NotFound:
             return None
 
     late = await eventually(look, what="the late Job")
     assert late["spec"]["suspend"]
     assert HELD.items() <= late["metadata"]["labels"].items()
-    assert await pods_of(api, await admit(api, late)) == []
+    assert await pods_of(place.api, await admit(place, late)) == []
 
 
 async def test_a_job_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can_be_counted(
-    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
+    place: Place, proxy: Proxy, run: InferenceRun
 ) -> None:
     """Kueue would admit the Job without Pods at once, and count them only after one has started."""
     proxy.holds_jobs_of_queues, proxy.default_queue = True, "default"
-    launched = await launch(launcher, run)
-    job = await api.get(JOBS, run.metadata.namespace, launched.job_name)
+    launched = await place.launch(run)
+    job = await place.job(launched.job_name)
     assert job["metadata"]["uid"] == launched.job_uid
     assert (job["spec"]["suspend"], job["spec"]["parallelism"]) == (True, 1)
     assert job["metadata"]["labels"][QUEUE_LABEL] == "default"
@@ -158,5 +155,5 @@ async def test_a_job_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can
     assert HELD.items() <= created["metadata"]["labels"].items()
     [started] = [request.body for request in proxy.sent("PATCH") if "/jobs/" in request.path and request.body]
     assert (started["metadata"]["labels"], started["spec"]["parallelism"]) == (dict.fromkeys(HELD), 1)
-    again = await launch(launcher, run)
+    again = await place.launch(run)
     assert (again.job_uid, again.is_adopted) == (launched.job_uid, True)

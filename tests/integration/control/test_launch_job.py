@@ -12,15 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.launch_job import JobLauncher
 from control.launches.launch_blocked import PATIENT_TRIES, LaunchBlocked
 from control.trust.signatures import hash_of, signed
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, RUNS, Resource
+from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, Resource
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import Attempt, InferenceRun
-from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.place import Place, base_of
 from tests.integration.control.pods import IMAGE, jobs_of, launch, launch_without_status, launcher_of
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
@@ -28,23 +27,12 @@ from tests.unit.launches import INSTALLATION
 from workflows.messages import LaunchResult, LaunchState
 
 
-async def status_of(api: KubeClient, run: InferenceRun) -> Json:
-    stored = await api.get(RUNS, run.metadata.namespace, run.metadata.name)
-    return dict(stored.get("status") or {})
-
-
-def base_of(run: InferenceRun) -> str:
-    return job_base_name(run.metadata.name, run.metadata.uid)
-
-
-async def test_a_launch_creates_the_config_map_and_the_job_and_publishes_them(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
-) -> None:
-    run = await make_run(configRef={"name": await make_config()}, parameters={"a": "1"}, timeoutSeconds=60)
-    result = await launch(launcher, run)
-    job = await api.get(JOBS, namespace, base_of(run))
-    stored = await api.get(CONFIG_MAPS, namespace, base_of(run))
-    status = await status_of(api, run)
+async def test_a_launch_creates_the_config_map_and_the_job_and_publishes_them(place: Place) -> None:
+    run = await place.run(parameters={"a": "1"}, timeoutSeconds=60)
+    result = await place.launch(run)
+    job = await place.job(base_of(run))
+    stored = await place.config_map(run)
+    status = await place.status(run)
     assert (result.state, result.job_name, result.job_uid) == (
         LaunchState.LAUNCHED,
         base_of(run),
@@ -60,119 +48,107 @@ async def test_a_launch_creates_the_config_map_and_the_job_and_publishes_them(
         assert item["metadata"]["ownerReferences"][0]["uid"] == run.metadata.uid
 
 
-async def test_every_launch_of_a_run_has_the_values_of_the_first_one(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
-) -> None:
+async def test_every_launch_of_a_run_has_the_values_of_the_first_one(place: Place) -> None:
     storage = {"input": {"file": {"claimName": "data", "path": "in/$(interval.start:%Y-%m-%d)/$(params.region)"}}}
-    config = await make_config(storage=storage, parameters=[{"name": "region", "default": "eu"}])
+    config = await place.config(storage=storage, parameters=[{"name": "region", "default": "eu"}])
     day = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
-    run = await make_run(configRef={"name": config}, interval=day)
-    await launch(launcher, run)
-    await api.patch(CONFIGS, namespace, config, {"spec": {"parameters": [{"name": "region", "default": "us"}]}})
-    retried = await launch(launcher, run, launch=2, attempt=2)
-    job = await api.get(JOBS, namespace, retried.job_name)
+    run = await place.run(config, interval=day)
+    await place.launch(run)
+    await place.edit_config(config, parameters=[{"name": "region", "default": "us"}])
+    retried = await place.launch(run, launch=2, attempt=2)
+    job = await place.job(retried.job_name)
     [container], [volume] = (
         job["spec"]["template"]["spec"]["containers"],
         [one for one in job["spec"]["template"]["spec"]["volumes"] if one["name"] == "contract"],
     )
-    stored = await api.get(CONFIG_MAPS, namespace, volume["configMap"]["name"])
+    stored = await place.api.get(CONFIG_MAPS, place.namespace, volume["configMap"]["name"])
     contract = json.loads(stored["data"]["contract.json"])
     assert contract["input"]["file"]["path"] == "in/2026-11-21/eu"
     assert (contract["parameters"], contract["interval"]) == ({"region": "eu"}, day)
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment["INFERRUN_INTERVAL_START"] == day["start"]
     assert environment["INFERRUN_INTERVAL_END"] == day["end"]
-    assert (await status_of(api, run))["interval"]["text"] == f"{day['start']}/{day['end']}"
+    assert (await place.status(run))["interval"]["text"] == f"{day['start']}/{day['end']}"
 
 
-async def test_a_launch_makes_few_requests_before_the_job(
-    launcher: JobLauncher, proxy: Proxy, run: InferenceRun
-) -> None:
+async def test_a_launch_makes_few_requests_before_the_job(place: Place, proxy: Proxy, run: InferenceRun) -> None:
     before = len(proxy.requests)
-    await launch(launcher, run)
+    await place.launch(run)
     made = [(request.method, request.path.split("/namespaces/")[1]) for request in proxy.requests[before:]]
-    place, name, config = run.metadata.namespace, run.metadata.name, run.config_name
+    home, name, config = place.namespace, run.metadata.name, run.config_name
     assert made == [
-        ("GET", f"{place}/inferenceruns/{name}"),
-        ("GET", f"{place}/inferenceconfigs/{config}"),
-        ("POST", f"{place}/configmaps"),
-        ("POST", f"{place}/jobs"),
-        ("PATCH", f"{place}/inferenceruns/{name}/status"),
-        ("PATCH", f"{place}/jobs/{base_of(run)}"),
+        ("GET", f"{home}/inferenceruns/{name}"),
+        ("GET", f"{home}/inferenceconfigs/{config}"),
+        ("POST", f"{home}/configmaps"),
+        ("POST", f"{home}/jobs"),
+        ("PATCH", f"{home}/inferenceruns/{name}/status"),
+        ("PATCH", f"{home}/jobs/{base_of(run)}"),
     ]
 
 
-async def test_a_retry_adopts_what_the_first_try_created(
-    launcher: JobLauncher, api: KubeClient, run: InferenceRun, proxy: Proxy
-) -> None:
-    first = await launch(launcher, run)
-    before = await status_of(api, run)
+async def test_a_retry_adopts_what_the_first_try_created(place: Place, run: InferenceRun, proxy: Proxy) -> None:
+    first = await place.launch(run)
+    before = await place.status(run)
     patches = len(proxy.sent("PATCH"))
-    second = await launch(launcher, run)
+    second = await place.launch(run)
     changes = {"is_adopted": True, "cluster_time": second.cluster_time}
     assert (first.is_adopted, second) == (False, first.model_copy(update=changes))
-    assert await status_of(api, run) == before
+    assert await place.status(run) == before
     assert len(proxy.sent("PATCH")) == patches
-    jobs = await api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
+    jobs = await place.api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
     assert len(jobs["items"]) == 1
 
 
-async def test_a_retry_continues_a_try_that_ended_before_it_published(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
-) -> None:
+async def test_a_retry_continues_a_try_that_ended_before_it_published(place: Place, proxy: Proxy) -> None:
     """The worker was killed between the Job and the status; the config was edited, then deleted."""
-    config = await make_config()
-    run = await make_run(configRef={"name": config}, parameters={"a": "1"})
-    await launch_without_status(launcher, run, proxy)
-    first = await api.get(JOBS, run.metadata.namespace, base_of(run))
-    await api.patch(CONFIGS, run.metadata.namespace, config, {"spec": {"image": "another:1"}})
-    edited = await launch(launcher, run)
-    second = await api.get(JOBS, run.metadata.namespace, base_of(run))
+    config = await place.config()
+    run = await place.run(config, parameters={"a": "1"})
+    await launch_without_status(place.launcher, run, proxy)
+    first = await place.job(base_of(run))
+    await place.edit_config(config, image="another:1")
+    edited = await place.launch(run)
+    second = await place.job(base_of(run))
     assert (edited.job_uid, edited.is_adopted) == (second["metadata"]["uid"], False)
     assert second["spec"]["template"]["spec"] == first["spec"]["template"]["spec"]
-    stored = await api.get(CONFIGS, run.metadata.namespace, config)
-    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": {"contract": None}}, sub="status")
-    await api.delete(CONFIGS, run.metadata.namespace, config, uid=stored["metadata"]["uid"])
-    again = await launch(launcher, run)
+    stored = await place.api.get(CONFIGS, run.metadata.namespace, config)
+    await place.write_status(run, {"contract": None})
+    await place.api.delete(CONFIGS, run.metadata.namespace, config, uid=stored["metadata"]["uid"])
+    again = await place.launch(run)
     assert (again.state, again.job_uid, again.is_adopted) == (LaunchState.LAUNCHED, edited.job_uid, True)
 
 
 async def test_a_try_of_another_version_is_continued_with_what_it_wrote(
-    launcher: JobLauncher, api: KubeClient, run: InferenceRun, proxy: Proxy
+    place: Place, run: InferenceRun, proxy: Proxy
 ) -> None:
     """Its worker was replaced between the ConfigMap and the status."""
-    await launch_without_status(launcher, run, proxy)
-    place = run.metadata.namespace
-    written = await api.get(CONFIG_MAPS, place, base_of(run))
+    await launch_without_status(place.launcher, run, proxy)
+    written = await place.config_map(run)
     snapshot = json.dumps({**json.loads(written["data"]["snapshot.json"]), "unknown_here": 1})
     theirs = {**written, "data": {**written["data"], "snapshot.json": snapshot}}
-    await api.delete(CONFIG_MAPS, place, base_of(run), uid=written["metadata"]["uid"])
+    await place.api.delete(CONFIG_MAPS, place.namespace, base_of(run), uid=written["metadata"]["uid"])
     theirs["metadata"] = {key: written["metadata"][key] for key in ("name", "annotations", "labels", "ownerReferences")}
-    await api.create(CONFIG_MAPS, place, signed(theirs, run=run.ref, key=INSTALLATION.signing_key))
+    await place.api.create(CONFIG_MAPS, place.namespace, signed(theirs, run=run.ref, key=INSTALLATION.signing_key))
 
-    states = [(await launch(launcher, run, launch=number, attempt=number)).state for number in (1, 2)]
+    states = [(await place.launch(run, launch=number, attempt=number)).state for number in (1, 2)]
 
     assert states == [LaunchState.LAUNCHED, LaunchState.LAUNCHED]
-    assert (await status_of(api, run))["snapshotHash"] == hash_of(theirs["data"])
+    assert (await place.status(run))["snapshotHash"] == hash_of(theirs["data"])
 
 
-async def test_a_job_is_adopted_whatever_became_of_what_it_was_created_from(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
-) -> None:
+async def test_a_job_is_adopted_whatever_became_of_what_it_was_created_from(place: Place) -> None:
     """Temporal's state was lost. The Job runs, its config and its ConfigMap are gone."""
-    config = await make_config()
-    run = await make_run(configRef={"name": config}, backoffLimit=7)
-    first = await launch(launcher, run)
+    config = await place.config()
+    run = await place.run(config, backoffLimit=7)
+    first = await place.launch(run)
     for resource, name in ((CONFIGS, config), (CONFIG_MAPS, base_of(run))):
-        stored = await api.get(resource, namespace, name)
-        await api.delete(resource, namespace, name, uid=stored["metadata"]["uid"])
-    contract = (await status_of(api, run))["contract"]
-    again = await launch(launcher, run)
+        stored = await place.api.get(resource, place.namespace, name)
+        await place.api.delete(resource, place.namespace, name, uid=stored["metadata"]["uid"])
+    contract = (await place.status(run))["contract"]
+    again = await place.launch(run)
     assert (again.state, again.job_uid, again.is_adopted) == (LaunchState.LAUNCHED, first.job_uid, True)
     assert again.backoff_limit == 7
-    assert (await status_of(api, run))["contract"] == contract
-    waiting = await launch(launcher, run, launch=2, attempt=2)
-    assert (waiting.state, waiting.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_FOUND)
+    assert (await place.status(run))["contract"] == contract
+    await place.waits(run, Reason.CONFIG_NOT_FOUND, launch=2, attempt=2)
 
 
 async def test_a_job_is_adopted_although_its_service_account_is_not_allowed_any_more(
@@ -185,62 +161,56 @@ async def test_a_job_is_adopted_although_its_service_account_is_not_allowed_any_
     assert (await launch(launcher_of(api), run, launch=2)).state is LaunchState.WAITING
 
 
-async def test_the_next_launch_has_its_own_name_and_the_same_snapshot(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
-) -> None:
-    config = await make_config()
-    run = await make_run(configRef={"name": config})
-    await launch(launcher, run)
-    await api.patch(CONFIGS, namespace, config, {"spec": {"image": "another:1"}})
+async def test_the_next_launch_has_its_own_name_and_the_same_snapshot(place: Place) -> None:
+    config = await place.config()
+    run = await place.run(config)
+    await place.launch(run)
+    await place.edit_config(config, image="another:1")
     attempt = Attempt(launch=1, attempt=1, job_name=base_of(run), reason=Reason.INPUT_FAILED, exit_code=3)
-    second = await launch(launcher, run, launch=2, attempt=2, attempts=(attempt,), seconds_used=10)
-    job = await api.get(JOBS, namespace, second.job_name)
+    second = await place.launch(run, launch=2, attempt=2, attempts=(attempt,), seconds_used=10)
+    job = await place.job(second.job_name)
     assert second.job_name != base_of(run)
     assert second.job_name.endswith("-2")
     container = job["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == IMAGE
-    status = await status_of(api, run)
+    status = await place.status(run)
     assert status["attempt"] == 2
     assert [item["exitCode"] for item in status["attempts"]] == [3]
     assert status["jobStatus"]["name"] == second.job_name
 
 
-async def test_a_suspended_run_gets_neither_a_job_nor_a_contract(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
-) -> None:
-    run = await make_run(configRef={"name": await make_config()}, suspend=True)
-    result = await launch(launcher, run)
-    status = await status_of(api, run)
+async def test_a_suspended_run_gets_neither_a_job_nor_a_contract(place: Place, proxy: Proxy) -> None:
+    run = await place.run(suspend=True)
+    result = await place.launch(run)
+    status = await place.status(run)
     assert (result.state, result.launch, result.job_name) == (LaunchState.SUSPENDED, 1, "")
     assert (status["phase"], status["reason"]) == ("Suspended", "Suspended")
     assert "set spec.suspend to false to start it" in status["message"]
     assert status["observedGeneration"] == 1
     assert "contract" not in status
-    assert await jobs_of(api, run) == []
+    assert await jobs_of(place.api, run) == []
     patches = len(proxy.sent("PATCH"))
-    assert (await launch(launcher, run)).state is LaunchState.SUSPENDED
+    assert (await place.launch(run)).state is LaunchState.SUSPENDED
     assert len(proxy.sent("PATCH")) == patches
-    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"suspend": False}})
-    resumed = await launch(launcher, run)
+    await place.edit(run, suspend=False)
+    resumed = await place.launch(run)
     assert (resumed.state, resumed.job_name) == (LaunchState.LAUNCHED, base_of(run))
 
 
-async def test_a_run_that_is_suspended_after_a_launch_lists_it_and_continues_with_the_next_one(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    run = await make_run(configRef={"name": await make_config()}, timeoutSeconds=100)
-    first = await launch(launcher, run)
-    await delete_job(api, run, first)
-    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"suspend": True}})
+async def test_a_run_that_is_suspended_after_a_launch_lists_it_and_continues_with_the_next_one(place: Place) -> None:
+    run = await place.run(timeoutSeconds=100)
+    first = await place.launch(run)
+    await delete_job(place.api, run, first)
+    await place.edit(run, suspend=True)
     past = Attempt(launch=1, attempt=1, reason=Reason.SUSPENDED, start_time=at(8, 0, 0), completion_time=at(8, 0, 40))
-    suspended = await launch(launcher, run, launch=2, attempts=(past,), seconds_used=40)
+    suspended = await place.launch(run, launch=2, attempts=(past,), seconds_used=40)
     assert (suspended.state, suspended.launch) == (LaunchState.SUSPENDED, 2)
-    assert "with the remaining time" in (await status_of(api, run))["message"]
-    taken_over = await launch(launcher, run)  # by a workflow that knows nothing of the first launch
+    assert "with the remaining time" in (await place.status(run))["message"]
+    taken_over = await place.launch(run)  # by a workflow that knows nothing of the first launch
     assert (taken_over.state, taken_over.launch, taken_over.seconds_used) == (LaunchState.SUSPENDED, 2, 40)
-    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"suspend": False}})
-    resumed = await launch(launcher, run)
-    job = await api.get(JOBS, run.metadata.namespace, resumed.job_name)
+    await place.edit(run, suspend=False)
+    resumed = await place.launch(run)
+    job = await place.job(resumed.job_name)
     environment = job["spec"]["template"]["spec"]["containers"][0]["env"]
     assert (resumed.launch, resumed.attempt) == (2, 1)
     assert {"name": "INFERRUN_SECONDS_LEFT", "value": "60"} in environment
@@ -248,15 +218,15 @@ async def test_a_run_that_is_suspended_after_a_launch_lists_it_and_continues_wit
 
 @pytest.mark.parametrize("is_gone", [False, True])
 async def test_the_job_of_a_lost_workflow_is_handed_over_to_be_stopped(
-    launcher: JobLauncher, api: KubeClient, run: InferenceRun, *, is_gone: bool
+    place: Place, run: InferenceRun, *, is_gone: bool
 ) -> None:
-    first = await launch(launcher, run)
+    first = await place.launch(run)
     if is_gone:
-        await delete_job(api, run, first)
-    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"suspend": True}})
-    found = await launch(launcher, run)
+        await delete_job(place.api, run, first)
+    await place.edit(run, suspend=True)
+    found = await place.launch(run)
     assert (found.state, found.job_uid, found.is_suspended) == (LaunchState.LAUNCHED, first.job_uid, True)
-    assert len(await jobs_of(api, run)) == (0 if is_gone else 1)
+    assert len(await jobs_of(place.api, run)) == (0 if is_gone else 1)
 
 
 def at(hour: int, minute: int, second: int) -> datetime:
@@ -275,34 +245,27 @@ FOREIGN: dict[str, tuple[Resource, Json]] = {
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
-async def test_a_foreign_object_of_that_name_is_never_overwritten(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, kind: str
-) -> None:
+async def test_a_foreign_object_of_that_name_is_never_overwritten(place: Place, kind: str) -> None:
     resource, body = FOREIGN[kind]
-    run = await make_run(configRef={"name": await make_config()})
-    place = run.metadata.namespace
-    made = await api.create(resource, place, {**body, "metadata": {"name": base_of(run)}})
-    result = await launch(launcher, run)
-    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
+    run = await place.run()
+    made = await place.api.create(resource, place.namespace, {**body, "metadata": {"name": base_of(run)}})
+    result = await place.refuses(run, Reason.NAME_TAKEN)
     assert f"a {kind} '{base_of(run)}' that does not belong to this run" in result.message
-    found = await api.get(resource, place, base_of(run))
+    found = await place.api.get(resource, place.namespace, base_of(run))
     assert found["metadata"]["uid"] == made["metadata"]["uid"]
     assert (found.get("data"), found.get("spec")) == (made.get("data"), made.get("spec"))
-    await api.delete(resource, place, base_of(run), uid=made["metadata"]["uid"])
+    await place.api.delete(resource, place.namespace, base_of(run), uid=made["metadata"]["uid"])
 
 
-async def test_a_run_waits_for_a_missing_config_and_publishes_it_once(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, proxy: Proxy
-) -> None:
-    run = await make_run(configRef={"name": "nowhere"}, pendingTimeoutSeconds=900)
-    result = await launch(launcher, run)
-    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_FOUND)
+async def test_a_run_waits_for_a_missing_config_and_publishes_it_once(place: Place, proxy: Proxy) -> None:
+    run = await place.run("nowhere", pendingTimeoutSeconds=900)
+    result = await place.waits(run, Reason.CONFIG_NOT_FOUND)
     assert result.pending_timeout_seconds == 900
     assert "InferenceConfig 'nowhere' does not exist in namespace" in result.message
-    status = await status_of(api, run)
+    status = await place.status(run)
     assert (status["phase"], status["reason"], status["message"]) == ("Pending", "ConfigNotFound", result.message)
     patches = len(proxy.sent("PATCH"))
-    await launch(launcher, run)
+    await place.launch(run)
     assert len(proxy.sent("PATCH")) == patches
 
 
@@ -337,14 +300,13 @@ def elsewhere(direct: httpx.Client, namespace: str) -> Iterator[Elsewhere]:
 
 
 async def test_without_a_grant_the_answer_does_not_depend_on_the_config_and_the_config_is_not_read(
-    launcher: JobLauncher, proxy: Proxy, make_run: MakeRun, elsewhere: Elsewhere
+    place: Place, proxy: Proxy, elsewhere: Elsewhere
 ) -> None:
     elsewhere.grant(InferenceConfig="team-a", **{"InferenceConfig.other": elsewhere.runs})
     messages = set()
     for name in ("shared", "absent"):
-        run = await make_run(configRef={"name": name, "namespace": elsewhere.name})
-        result = await launch(launcher, run)
-        assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
+        run = await place.run("iris", configRef={"name": name, "namespace": elsewhere.name})
+        result = await place.waits(run, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
         messages.add(result.message)
     [message] = messages
     assert "inferrun-grants" in message
@@ -352,43 +314,41 @@ async def test_without_a_grant_the_answer_does_not_depend_on_the_config_and_the_
     assert not [request for request in proxy.requests if "inferenceconfigs" in request.path]
 
 
-async def test_a_namespace_that_does_not_exist_grants_nothing(launcher: JobLauncher, make_run: MakeRun) -> None:
-    run = await make_run(configRef={"name": "iris", "namespace": "no-such-namespace"})
-    result = await launch(launcher, run)
-    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
+async def test_a_namespace_that_does_not_exist_grants_nothing(place: Place) -> None:
+    run = await place.run("iris", configRef={"name": "iris", "namespace": "no-such-namespace"})
+    await place.waits(run, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
 
 
 @pytest.mark.parametrize("key", ["InferenceConfig", "InferenceConfig.shared"])
 async def test_a_grant_lets_a_run_use_a_config_of_another_namespace(
-    launcher: JobLauncher, make_run: MakeRun, elsewhere: Elsewhere, key: str
+    place: Place, elsewhere: Elsewhere, key: str
 ) -> None:
-    run = await make_run(configRef={"name": "shared", "namespace": elsewhere.name})
-    assert (await launch(launcher, run)).state is LaunchState.WAITING
+    run = await place.run("iris", configRef={"name": "shared", "namespace": elsewhere.name})
+    assert (await place.launch(run)).state is LaunchState.WAITING
     elsewhere.grant(**{key: f"team-a, {elsewhere.runs}"})
-    assert (await launch(launcher, run)).state is LaunchState.LAUNCHED
+    assert (await place.launch(run)).state is LaunchState.LAUNCHED
 
 
 async def test_a_grant_that_is_withdrawn_prevents_the_next_launch_but_not_the_current_one(
-    launcher: JobLauncher, make_run: MakeRun, elsewhere: Elsewhere
+    place: Place, elsewhere: Elsewhere
 ) -> None:
-    run = await make_run(configRef={"name": "shared", "namespace": elsewhere.name})
+    run = await place.run("iris", configRef={"name": "shared", "namespace": elsewhere.name})
     elsewhere.grant(InferenceConfig=elsewhere.runs)
-    first = await launch(launcher, run)
+    first = await place.launch(run)
     elsewhere.withdraw()
-    again = await launch(launcher, run)
+    again = await place.launch(run)
     assert (again.state, again.job_uid, again.is_adopted) == (LaunchState.LAUNCHED, first.job_uid, True)
-    second = await launch(launcher, run, launch=2, attempt=2)
-    assert (second.state, second.reason) == (LaunchState.WAITING, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
+    await place.waits(run, Reason.CONFIG_NAMESPACE_NOT_ALLOWED, launch=2, attempt=2)
 
 
 async def test_a_run_waits_while_a_quota_does_not_allow_its_job(
-    launcher: JobLauncher, direct: httpx.Client, run: InferenceRun, namespace: str
+    place: Place, direct: httpx.Client, run: InferenceRun
 ) -> None:
-    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    path = f"/api/v1/namespaces/{place.namespace}/resourcequotas"
     quota = {"metadata": {"name": "no-jobs"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
     call(direct, "POST", path, quota)
     try:
-        result = await _until_the_quota_acts(launcher, run)
+        result = await _until_the_quota_acts(place, run)
     finally:
         call(direct, "DELETE", f"{path}/no-jobs")
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.QUOTA_EXCEEDED)
@@ -452,14 +412,12 @@ def admission(direct: httpx.Client, namespace: str) -> Admission:
     return Admission(direct, namespace)
 
 
-async def test_a_run_waits_while_a_policy_does_not_admit_its_job(
-    launcher: JobLauncher, admission: Admission, make_run: MakeRun, make_config: MakeConfig
-) -> None:
+async def test_a_run_waits_while_a_policy_does_not_admit_its_job(place: Place, admission: Admission) -> None:
     """By default, the API server answers with the code of an invalid object."""
-    name = await make_config()
+    name = await place.config()
     with admission.has(*admission.policy()):
         for _ in range(200):
-            result = await launch(launcher, await make_run(configRef={"name": name}))
+            result = await place.launch(await place.run(name))
             if result.state is not LaunchState.LAUNCHED:
                 break
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.POD_REJECTED)
@@ -468,62 +426,51 @@ async def test_a_run_waits_while_a_policy_does_not_admit_its_job(
 
 @pytest.mark.parametrize("resource", ["jobs", "configmaps"])
 async def test_a_run_waits_while_an_admission_webhook_does_not_answer(
-    *,
-    launcher: JobLauncher,
-    admission: Admission,
-    api: KubeClient,
-    make_run: MakeRun,
-    make_config: MakeConfig,
-    resource: str,
+    place: Place, *, admission: Admission, resource: str
 ) -> None:
     """Its status says so, but not before the webhook had some seconds."""
-    name = await make_config()
+    name = await place.config()
     with admission.has(admission.webhook(resource)):
         for _ in range(200):
-            run = await make_run(configRef={"name": name})
+            run = await place.run(name)
             try:
-                await launch(launcher, run)
+                await place.launch(run)
             except LaunchBlocked:
                 break
-        assert "phase" not in await status_of(api, run)
-        result = await launch(launcher, run, tries=PATIENT_TRIES + 1)
-    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.POD_REJECTED)
-    assert "silent.example.org" in (await status_of(api, run))["message"]
+        assert "phase" not in await place.status(run)
+        await place.waits(run, Reason.POD_REJECTED, tries=PATIENT_TRIES + 1)
+    assert "silent.example.org" in (await place.status(run))["message"]
 
 
-async def _until_the_quota_acts(launcher: JobLauncher, run: InferenceRun) -> LaunchResult:
+async def _until_the_quota_acts(place: Place, run: InferenceRun) -> LaunchResult:
     """A quota acts once its use has been counted; until then the API server says that, which is a wait as well."""
     for launched in range(1, 200):
-        result = await launch(launcher, run, launch=launched)
+        result = await place.launch(run, launch=launched)
         if result.reason is Reason.QUOTA_EXCEEDED:
             return result
     raise AssertionError("the quota does not act")
 
 
-async def test_a_run_that_is_gone_or_was_replaced_is_not_launched(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun
-) -> None:
-    run = await make_run()
+async def test_a_run_that_is_gone_or_was_replaced_is_not_launched(place: Place) -> None:
+    run = await place.run("iris")
     other = run.model_copy(update={"metadata": run.metadata.model_copy(update={"uid": "another"})})
-    assert (await launch(launcher, other)).state is LaunchState.GONE
-    await api.delete(RUNS, run.metadata.namespace, run.metadata.name, uid=run.metadata.uid)
-    assert (await launch(launcher, run)).state is LaunchState.GONE
+    assert (await place.launch(other)).state is LaunchState.GONE
+    await place.delete(run)
+    assert (await place.launch(run)).state is LaunchState.GONE
 
 
-async def test_a_run_that_has_ended_is_not_launched(launcher: JobLauncher, make_run: MakeRun) -> None:
-    run = await make_run(status={"phase": "Failed", "reason": "InputFailed", "message": "m"})
-    result = await launch(launcher, run)
+async def test_a_run_that_has_ended_is_not_launched(place: Place) -> None:
+    run = await place.run("iris", status={"phase": "Failed", "reason": "InputFailed", "message": "m"})
+    result = await place.launch(run)
     assert (result.state, result.reason, result.message) == (LaunchState.TERMINAL, Reason.INPUT_FAILED, "m")
 
 
-async def test_a_cancelled_run_is_not_launched_and_its_left_over_job_is_returned(
-    launcher: JobLauncher, make_run: MakeRun
-) -> None:
+async def test_a_cancelled_run_is_not_launched_and_its_left_over_job_is_returned(place: Place) -> None:
     left = {"apiVersion": "batch/v1", "kind": "Job", "name": "inf-left", "uid": "job-uid"}
-    run = await make_run(
-        annotations={"inferrun.dev/cancel-requested": "true"}, status={"phase": "Running", "jobStatus": left}
+    run = await place.run(
+        "iris", annotations={"inferrun.dev/cancel-requested": "true"}, status={"phase": "Running", "jobStatus": left}
     )
-    result = await launch(launcher, run)
+    result = await place.launch(run)
     assert (result.state, result.job_name, result.job_uid) == (LaunchState.CANCELLED, "inf-left", "job-uid")
 
 
@@ -533,15 +480,13 @@ FILES_IN_A_CLAIM = {
 }
 
 
-async def test_a_retry_names_the_ended_run_in_its_contract(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    config = await make_config(storage=FILES_IN_A_CLAIM)
-    before = await make_run(configRef={"name": config}, status={"phase": "Failed", "reason": "InferenceFailed"})
-    run = await make_run(configRef={"name": config}, retryOf=before.metadata.name)
-    result = await launch(launcher_of(api, runner_image=IMAGE), run)
+async def test_a_retry_names_the_ended_run_in_its_contract(place: Place) -> None:
+    config = await place.config(storage=FILES_IN_A_CLAIM)
+    before = await place.run(config, status={"phase": "Failed", "reason": "InferenceFailed"})
+    run = await place.run(config, retryOf=before.metadata.name)
+    result = await launch(launcher_of(place.api, runner_image=IMAGE), run)
     assert result.state is LaunchState.LAUNCHED, result.message
-    stored = await api.get(CONFIG_MAPS, run.metadata.namespace, base_of(run))
+    stored = await place.config_map(run)
     assert json.loads(stored["data"]["contract.json"])["retryOf"] == {
         "name": before.metadata.name,
         "runId": before.metadata.uid,
@@ -549,18 +494,14 @@ async def test_a_retry_names_the_ended_run_in_its_contract(
     }
 
 
-async def test_a_run_that_does_not_exist_or_is_in_progress_is_not_retried(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    config = await make_config(storage=FILES_IN_A_CLAIM)
-    missing = await launch(
-        launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}, retryOf="nowhere")
-    )
+async def test_a_run_that_does_not_exist_or_is_in_progress_is_not_retried(place: Place) -> None:
+    config = await place.config(storage=FILES_IN_A_CLAIM)
+    missing = await launch(launcher_of(place.api, runner_image=IMAGE), await place.run(config, retryOf="nowhere"))
     assert (missing.state, missing.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
     assert 'spec.retryOf is "nowhere"; there is no such InferenceRun in namespace' in missing.message
-    running = await make_run(configRef={"name": config}, status={"phase": "Running"})
+    running = await place.run(config, status={"phase": "Running"})
     refused = await launch(
-        launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}, retryOf=running.metadata.name)
+        launcher_of(place.api, runner_image=IMAGE), await place.run(config, retryOf=running.metadata.name)
     )
     assert (refused.state, refused.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
     assert "it is Running; only a run that has ended can be retried" in refused.message

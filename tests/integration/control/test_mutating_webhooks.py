@@ -18,16 +18,15 @@ from control.trust.identity import Installation, SigningKey
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
-from inferrun.kube.objects import JOBS, LEASES, RUNS, Object
+from inferrun.kube.objects import JOBS, LEASES, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now
-from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.place import Place
 from tests.integration.control.pods import (
     COMMITTED,
-    FILE,
     IMAGE,
     NOWHERE,
     Launched,
@@ -98,14 +97,9 @@ def restart(api: KubeClient, namespace: str) -> Restart:
 
 
 @pytest.fixture
-def make(make_run: MakeRun, make_config: MakeConfig) -> Make:
+def make(place: Place) -> Make:
     """Creates a run of the built-in runner."""
-
-    async def made() -> InferenceRun:
-        config = await make_config(image=IMAGE, resources=NOWHERE, storage={"input": FILE, "output": FILE})
-        return await make_run(configRef={"name": config})
-
-    return made
+    return place.built_in
 
 
 def ours(api: KubeClient, installation: Installation) -> JobLauncher:
@@ -226,12 +220,12 @@ async def test_a_job_into_which_our_signature_was_copied_is_replaced_and_never_e
 
 
 async def test_a_try_that_is_late_to_name_its_job_does_not_end_the_launch_whose_next_try_replaces_it(
-    api: KubeClient, restart: Restart, make: Make, proxy: Proxy
+    place: Place, restart: Restart, make: Make, proxy: Proxy
 ) -> None:
     """A slow try of the activity writes the status after the next one has read it, and before that one deletes the Job."""
     run, worker = await make(), await restart()
-    await fail_before_the_status_is_written(api, ours(api, worker), run, proxy)
-    [late] = await jobs_of(api, run)
+    await fail_before_the_status_is_written(place.api, ours(place.api, worker), run, proxy)
+    [late] = await jobs_of(place.api, run)
 
     async def name_late_job() -> None:
         known = {
@@ -245,13 +239,13 @@ async def test_a_try_that_is_late_to_name_its_job_does_not_end_the_launch_whose_
             "reason": "JobCreated",
             "jobStatus": {**known, "namespace": run.metadata.namespace},
         }
-        await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": status}, sub="status")
+        await place.write_status(run, status)
 
     proxy.before_delete = name_late_job
-    result = await launch(ours(api, worker), run)
+    result = await launch(ours(place.api, worker), run)
 
-    [job] = await jobs_of(api, run)
-    stored = await RunStore(api).read(run.ref)
+    [job] = await jobs_of(place.api, run)
+    stored = await RunStore(place.api).read(run.ref)
     assert stored is not None
     assert stored.status.job_status is not None
     uids = (job["metadata"]["uid"], stored.status.job_status.uid)

@@ -1,6 +1,7 @@
 """Where the Pods of a run are scheduled: as its config says, and never beyond the operator's lists. The scheduler is real."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
@@ -14,7 +15,7 @@ from inferrun.kube.objects import CONFIGS, JOBS, PODS, Object, Resource
 from inferrun.reasons import Reason
 from inferrun.resources import parse_config
 from inferrun.run_defaults import Defaults, parse_defaults
-from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.place import Place
 from tests.integration.control.pods import launch, launcher_of
 from tests.integration.waiting import eventually
 from workflows.messages import LaunchState
@@ -83,13 +84,11 @@ async def pod_of(api: KubeClient, namespace: str, job: str) -> Object:
     return await eventually(look, what=f"a Pod of {job} on the node")
 
 
-async def test_a_pod_is_scheduled_as_its_config_says(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, pool: str
-) -> None:
-    config = await make_config(resources=SMALL, **placed_in(pool))
-    run = await make_run(configRef={"name": config}, resources={"requests": {"memory": "2Mi"}})
-    result = await launch(launcher_of(api, defaults=settings(**allowing(pool))), run)
-    pod = (await pod_of(api, namespace, result.job_name))["spec"]
+async def test_a_pod_is_scheduled_as_its_config_says(place: Place, pool: str) -> None:
+    config = await place.config(resources=SMALL, **placed_in(pool))
+    run = await place.run(config, resources={"requests": {"memory": "2Mi"}})
+    result = await launch(launcher_of(place.api, defaults=settings(**allowing(pool))), run)
+    pod = (await pod_of(place.api, place.namespace, result.job_name))["spec"]
     assert pod["priority"] == 7
     assert pod["runtimeClassName"] == pool
     assert pod["nodeSelector"] == {pool: "spot"}
@@ -102,33 +101,28 @@ async def test_a_pod_is_scheduled_as_its_config_says(
     }
 
 
-async def test_a_run_keeps_its_placement_and_no_edit_of_its_config_widens_it(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, pool: str
-) -> None:
-    launcher = launcher_of(api, defaults=settings(**allowing(pool)))
-    config = await make_config(**placed_in(pool))
-    run = await make_run(configRef={"name": config})
-    first = await launch(launcher, run)
+async def test_a_run_keeps_its_placement_and_no_edit_of_its_config_widens_it(place: Place, pool: str) -> None:
+    place = replace(place, launcher=launcher_of(place.api, defaults=settings(**allowing(pool))))
+    config = await place.config(**placed_in(pool))
+    run = await place.run(config)
+    first = await place.launch(run)
     urgent = {"priorityClassName": "system-node-critical", "tolerations": [{"key": "a", "operator": "Exists"}]}
-    await api.patch(CONFIGS, namespace, config, {"spec": urgent})
-    second = await launch(launcher, run, launch=2, attempt=2)
-    pods = [(await api.get(JOBS, namespace, one.job_name))["spec"]["template"]["spec"] for one in (first, second)]
+    await place.edit_config(config, **urgent)
+    second = await place.launch(run, launch=2, attempt=2)
+    pods = [(await place.job(one.job_name))["spec"]["template"]["spec"] for one in (first, second)]
     assert pods[0]["priorityClassName"] == pods[1]["priorityClassName"] == pool
     assert pods[0]["tolerations"] == pods[1]["tolerations"] == placed_in(pool)["tolerations"]
-    other = await launch(launcher, await make_run(configRef={"name": config}))
-    assert (other.state, other.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_READY)
+    other = await place.waits(await place.run(config), Reason.CONFIG_NOT_READY)
     assert f'spec.priorityClassName is "system-node-critical"; allowed in this installation: {pool} (setting' in (
         other.message
     )
     assert f'spec.tolerations is "a=*:*"; allowed in this installation: {pool}=*:NoSchedule' in other.message
 
 
-async def test_what_the_operator_withdraws_is_not_used_by_the_next_launch(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, pool: str
-) -> None:
-    run = await make_run(configRef={"name": await make_config(**placed_in(pool))})
-    await launch(launcher_of(api, defaults=settings(**allowing(pool))), run)
-    result = await launch(launcher_of(api), run, launch=2, attempt=2)
+async def test_what_the_operator_withdraws_is_not_used_by_the_next_launch(place: Place, pool: str) -> None:
+    run = await place.run(await place.config(**placed_in(pool)))
+    await launch(launcher_of(place.api, defaults=settings(**allowing(pool))), run)
+    result = await launch(launcher_of(place.api), run, launch=2, attempt=2)
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_READY)
     for name in ("nodeSelector", "affinity", "priorityClassName", "runtimeClassName"):
         assert f"spec.{name}" in result.message
@@ -136,31 +130,25 @@ async def test_what_the_operator_withdraws_is_not_used_by_the_next_launch(
     assert result.message.endswith("; and more problems")
 
 
-async def test_a_job_that_is_started_keeps_the_nodes_that_a_queue_has_chosen(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, pool: str
-) -> None:
+async def test_a_job_that_is_started_keeps_the_nodes_that_a_queue_has_chosen(place: Place, pool: str) -> None:
     """Kueue admits a Job with the node selector and the tolerations of a flavor, beside those of the Job."""
-    stored = await api.get(CONFIGS, namespace, await make_config(**placed_in(pool)))
-    run = await make_run()
+    stored = await place.api.get(CONFIGS, place.namespace, await place.config(**placed_in(pool)))
+    run = await place.run("iris")
     compiled = compile_run(run, parse_config(stored), defaults=Defaults(), runner_account="")
     body = manifests.job(run.ref, compiled, installation="tests", launch=1, attempt=1, seconds_left=None)
-    created = await api.create(JOBS, namespace, {**body, "spec": {**body["spec"], "suspend": True}})
+    created = await place.api.create(JOBS, place.namespace, {**body, "spec": {**body["spec"], "suspend": True}})
     name, flavor = created["metadata"]["name"], {"key": "flavor", "operator": "Exists"}
     spec = created["spec"]["template"]["spec"]
     chosen = {"nodeSelector": {**spec["nodeSelector"], "flavor": "spot"}, "tolerations": [*spec["tolerations"], flavor]}
-    await api.patch(JOBS, namespace, name, {"spec": {"suspend": False, "template": {"spec": chosen}}})
-    await start_job(api, created)
-    started = await api.get(JOBS, namespace, name)
+    await place.api.patch(JOBS, place.namespace, name, {"spec": {"suspend": False, "template": {"spec": chosen}}})
+    await start_job(place.api, created)
+    started = await place.job(name)
     assert started["spec"]["parallelism"] == 1
     assert started["spec"]["template"]["spec"].items() >= chosen.items()
 
 
-async def test_a_value_that_kubernetes_does_not_accept_is_reported_by_the_run(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    config = await make_config(nodeSelector={"-a": "b"})
-    result = await launch(
-        launcher_of(api, defaults=settings(allowedNodeLabels="*=*")), await make_run(configRef={"name": config})
-    )
+async def test_a_value_that_kubernetes_does_not_accept_is_reported_by_the_run(place: Place) -> None:
+    config = await place.config(nodeSelector={"-a": "b"})
+    result = await launch(launcher_of(place.api, defaults=settings(allowedNodeLabels="*=*")), await place.run(config))
     assert result.reason is Reason.INVALID_SPEC
     assert "nodeSelector" in result.message

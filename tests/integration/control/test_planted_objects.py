@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 
-from activities.launch_job import JobLauncher
 from control.launches.manifests import config_map, owner_reference
 from control.launches.snapshot import CompiledRun
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, Object
-from inferrun.names import job_base_name
+from inferrun.kube.objects import CONFIG_MAPS, JOBS, PODS, Object
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now
-from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, launch
+from tests.integration.control.place import Place, base_of
+from tests.integration.control.pods import NOWHERE, Launched
 from tests.integration.waiting import eventually
 from tests.unit.objects import snapshot
 from workflows.messages import (
@@ -30,10 +28,6 @@ pytestmark = pytest.mark.thorough
 FORGED = RunnerResult(reason=Reason.SUCCEEDED, message="forged", delivery="ExactlyOnce")
 
 
-def base_of(run: InferenceRun) -> str:
-    return job_base_name(run.metadata.name, run.metadata.uid)
-
-
 def planted_config_map(run: InferenceRun, **changes: Any) -> Object:
     """With the contract, image, limits and labels of the attacker's choice."""
     lent = snapshot(
@@ -44,59 +38,45 @@ def planted_config_map(run: InferenceRun, **changes: Any) -> Object:
     return config_map(run.ref, CompiledRun(base_of(run), contract, lent), installation="tests")
 
 
-async def replace_config_map(api: KubeClient, run: InferenceRun, body: Object) -> None:
-    place = run.metadata.namespace
-    found = await api.get(CONFIG_MAPS, place, base_of(run))
-    await api.delete(CONFIG_MAPS, place, base_of(run), uid=found["metadata"]["uid"])
-    await api.create(CONFIG_MAPS, place, body)
+async def replace_config_map(place: Place, run: InferenceRun, body: Object) -> None:
+    await place.delete_config_map(run)
+    await place.api.create(CONFIG_MAPS, place.namespace, body)
 
 
 @pytest.mark.parametrize("is_temporal_lost", [False, True])
 async def test_a_config_map_that_is_swapped_between_two_attempts_is_noticed(
-    launcher: JobLauncher, api: KubeClient, run: InferenceRun, *, is_temporal_lost: bool
+    place: Place, run: InferenceRun, *, is_temporal_lost: bool
 ) -> None:
-    first = await launch(launcher, run)
-    await replace_config_map(api, run, planted_config_map(run))
+    first = await place.launch(run)
+    await replace_config_map(place, run, planted_config_map(run))
 
     remembered = "" if is_temporal_lost else first.snapshot
-    second = await launch(launcher, run, launch=2, attempt=2, snapshot=remembered)
-
-    assert (second.state, second.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
+    await place.refuses(run, Reason.NAME_TAKEN, launch=2, attempt=2, snapshot=remembered)
 
 
 @pytest.mark.parametrize("is_remembered", [True, False])
-async def test_a_config_map_that_was_deleted_is_restored_as_it_was(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, *, is_remembered: bool
-) -> None:
-    config = await make_config()
-    run = await make_run(configRef={"name": config})
-    first = await launch(launcher, run)
-    place = run.metadata.namespace
-    before = await api.get(CONFIG_MAPS, place, base_of(run))
-    await api.delete(CONFIG_MAPS, place, base_of(run), uid=before["metadata"]["uid"])
+async def test_a_config_map_that_was_deleted_is_restored_as_it_was(place: Place, *, is_remembered: bool) -> None:
+    config = await place.config()
+    run = await place.run(config)
+    first = await place.launch(run)
+    before = await place.delete_config_map(run)
     if is_remembered:  # otherwise the config has to be the same
-        await api.patch(CONFIGS, place, config, {"spec": {"image": "edited:1"}})
+        await place.edit_config(config, image="edited:1")
 
-    second = await launch(launcher, run, launch=2, snapshot=first.snapshot if is_remembered else "")
+    second = await place.launch(run, launch=2, snapshot=first.snapshot if is_remembered else "")
 
     assert second.state is LaunchState.LAUNCHED
-    assert (await api.get(CONFIG_MAPS, place, base_of(run)))["data"] == before["data"]
+    assert (await place.config_map(run))["data"] == before["data"]
 
 
-async def test_a_run_whose_start_is_lost_and_changed_is_not_started_anew(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    config = await make_config()
-    run = await make_run(configRef={"name": config})
-    await launch(launcher, run)
-    place = run.metadata.namespace
-    stored = await api.get(CONFIG_MAPS, place, base_of(run))
-    await api.delete(CONFIG_MAPS, place, base_of(run), uid=stored["metadata"]["uid"])
-    await api.patch(CONFIGS, place, config, {"spec": {"image": "edited:1"}})
+async def test_a_run_whose_start_is_lost_and_changed_is_not_started_anew(place: Place) -> None:
+    config = await place.config()
+    run = await place.run(config)
+    await place.launch(run)
+    await place.delete_config_map(run)
+    await place.edit_config(config, image="edited:1")
 
-    second = await launch(launcher, run, launch=2)
-
-    assert (second.state, second.reason) == (LaunchState.REFUSED, Reason.INVALID_CONTRACT)
+    await place.refuses(run, Reason.INVALID_CONTRACT, launch=2)
 
 
 async def plant_job(api: KubeClient, run: InferenceRun, **pod: Any) -> Object:
@@ -115,27 +95,25 @@ async def plant_job(api: KubeClient, run: InferenceRun, **pod: Any) -> Object:
     return await api.create(JOBS, run.metadata.namespace, body)
 
 
-async def complete(api: KubeClient, namespace: str, name: str) -> None:
+async def complete(place: Place, name: str) -> None:
     """What the Job controller writes when a Pod has succeeded."""
-    stored, now = await api.get(JOBS, namespace, name), rfc3339(utc_now() + timedelta(seconds=1))
+    stored, now = await place.job(name), rfc3339(utc_now() + timedelta(seconds=1))
     done = {"type": "Complete", "status": "True", "lastTransitionTime": now}
     times = {"startTime": stored["status"].get("startTime", now), "completionTime": now}
     counts = {"active": 0, "ready": 0, "terminating": 0, "succeeded": 1}
     status = {"conditions": [{**done, "type": "SuccessCriteriaMet"}, done], **counts, **times}
-    await api.patch(JOBS, namespace, name, {"status": status}, sub="status")
+    await place.api.patch(JOBS, place.namespace, name, {"status": status}, sub="status")
 
 
-async def test_a_job_that_was_swapped_counts_as_deleted(
-    launcher: JobLauncher, api: KubeClient, run: InferenceRun
-) -> None:
-    first = await launch(launcher, run)
-    await api.delete(JOBS, run.metadata.namespace, first.job_name, uid=first.job_uid)
-    await plant_job(api, run)
+async def test_a_job_that_was_swapped_counts_as_deleted(place: Place, run: InferenceRun) -> None:
+    first = await place.launch(run)
+    await place.api.delete(JOBS, run.metadata.namespace, first.job_name, uid=first.job_uid)
+    await plant_job(place.api, run)
 
-    again = await launch(launcher, run)  # as a workflow that takes over does
+    again = await place.launch(run)  # as a workflow that takes over does
 
     assert (again.state, again.job_uid) == (LaunchState.LAUNCHED, first.job_uid)
-    report = await Launched(api, run, again).inspect()
+    report = await Launched(place.api, run, again).inspect()
     assert report.verdict is not None
     assert report.verdict.reason is Reason.JOB_DELETED
 
@@ -184,14 +162,14 @@ SUCCESS = {
 }
 
 
-async def test_a_planted_pod_never_yields_success(api: KubeClient, job: Launched) -> None:
+async def test_a_planted_pod_never_yields_success(place: Place, job: Launched) -> None:
     """Not even if the Job controller counts it, and the Job is complete because of it."""
-    pod = await plant_pod(api, job)
-    await play_kubelet(api, pod, SUCCESS, phase="Succeeded")
+    pod = await plant_pod(place.api, job)
+    await play_kubelet(place.api, pod, SUCCESS, phase="Succeeded")
     early = await job.inspect()
     assert early.verdict is None
 
-    await complete(api, job.namespace, job.result.job_name)
+    await complete(place, job.result.job_name)
     late = await job.inspect()
 
     assert late.verdict is not None

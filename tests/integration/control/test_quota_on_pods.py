@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from activities.launch_job import JobLauncher
 from control.cluster.job_marks import mark_ended
 from control.cluster.job_objects import list_events
 from control.launches.diagnosis import diagnose_missing_pod
@@ -15,8 +14,8 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, PODS, Object
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import FINISHED, NOWHERE, STARTED, Launched, launch
+from tests.integration.control.place import Place
+from tests.integration.control.pods import FINISHED, NOWHERE, STARTED, Launched
 from tests.integration.waiting import create_quota, eventually
 from workflows.messages import LaunchState
 
@@ -32,13 +31,11 @@ async def until_rejected(api: KubeClient, namespace: str, *, job_uid: str) -> No
     await eventually(is_rejected, what="the Pod to be rejected")
 
 
-async def until_its_pod_is_rejected(
-    api: KubeClient, launcher: JobLauncher, run: InferenceRun, **changes: Any
-) -> Launched:
-    result = await launch(launcher, run, **changes)
+async def until_its_pod_is_rejected(place: Place, run: InferenceRun, **changes: Any) -> Launched:
+    result = await place.launch(run, **changes)
     assert result.state is LaunchState.LAUNCHED
-    await until_rejected(api, run.metadata.namespace, job_uid=result.job_uid)
-    return Launched(api, run, result)
+    await until_rejected(place.api, run.metadata.namespace, job_uid=result.job_uid)
+    return Launched(place.api, run, result)
 
 
 @pytest.fixture
@@ -47,26 +44,24 @@ def namespace(own_namespace: str) -> str:
 
 
 @pytest.fixture
-async def second(api: KubeClient, launcher: JobLauncher, job: Launched) -> Launched:
+async def second(place: Place, job: Launched) -> Launched:
     """The second launch of a run whose first one has failed; its Pod was rejected by a quota that the first one's exhausts."""
-    await create_quota(api, job.namespace, "one", PODS, hard=1)
+    await create_quota(place.api, job.namespace, "one", PODS, hard=1)
     await job.ends(4)
     await job.is_finished()
-    await mark_ended(api, job.run.ref, job.result.job_name)
-    return await until_its_pod_is_rejected(api, launcher, job.run, launch=2, attempt=2, snapshot=job.result.snapshot)
+    await mark_ended(place.api, job.run.ref, job.result.job_name)
+    return await until_its_pod_is_rejected(place, job.run, launch=2, attempt=2, snapshot=job.result.snapshot)
 
 
 @pytest.fixture
-async def other(
-    api: KubeClient, launcher: JobLauncher, job: Launched, *, make_run: MakeRun, make_config: MakeConfig
-) -> Launched:
+async def other(place: Place, job: Launched) -> Launched:
     """The first launch of a run, whose Pod is rejected because of the one of a run that has ended."""
-    await create_quota(api, job.namespace, "one", PODS, hard=1)
+    await create_quota(place.api, job.namespace, "one", PODS, hard=1)
     await job.ends(0)
     await job.is_finished()
-    await mark_ended(api, job.run.ref, job.result.job_name)
-    run = await make_run(configRef={"name": await make_config(resources=NOWHERE)})
-    return await until_its_pod_is_rejected(api, launcher, run)
+    await mark_ended(place.api, job.run.ref, job.result.job_name)
+    run = await place.run(await place.config(resources=NOWHERE))
+    return await until_its_pod_is_rejected(place, run)
 
 
 async def test_the_pod_of_an_attempt_that_failed_makes_room_for_the_next_one(api: KubeClient, second: Launched) -> None:

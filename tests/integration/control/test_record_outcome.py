@@ -13,7 +13,7 @@ from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
 from inferrun.timestamps import parse
-from tests.integration.control.conftest import MakeRun
+from tests.integration.control.place import Place
 from tests.integration.control.pods import Launched, recorder_of
 from tests.integration.control.proxy import Proxy
 from workflows.messages import RecordInput, StatusResult
@@ -148,19 +148,19 @@ async def make_child(api: KubeClient, job: Launched, schedule: RunRef) -> None:
 
 
 async def test_the_outcome_of_a_scheduled_run_prunes_its_schedules_history(
-    recorder: OutcomeRecorder, job: Launched, api: KubeClient, pruned: Pruned, make_run: MakeRun
+    place: Place, recorder: OutcomeRecorder, job: Launched, pruned: Pruned
 ) -> None:
-    schedule = (await make_run(schedule="@daily")).ref
-    await make_child(api, job, schedule)
+    schedule = (await place.run("iris", schedule="@daily")).ref
+    await make_child(place.api, job, schedule)
     await record(recorder, job)
     assert pruned.schedules == [schedule]
 
 
 async def test_a_history_that_could_not_be_pruned_is_pruned_by_the_next_try(
-    recorder: OutcomeRecorder, job: Launched, api: KubeClient, pruned: Pruned, make_run: MakeRun
+    place: Place, recorder: OutcomeRecorder, job: Launched, pruned: Pruned
 ) -> None:
-    schedule = (await make_run(schedule="@daily")).ref
-    await make_child(api, job, schedule)
+    schedule = (await place.run("iris", schedule="@daily")).ref
+    await make_child(place.api, job, schedule)
     pruned.error = Overloaded("too many requests", status=429)
     with pytest.raises(Overloaded):
         await record(recorder, job)

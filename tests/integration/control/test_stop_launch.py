@@ -11,14 +11,13 @@ from secrets import token_hex
 
 import pytest
 
-from activities.launch_job import JobLauncher
 from activities.stop_launch import PATIENT_STOPS
 from control.cluster.job_marks import end_job, mark_stopped
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import PODS, RUNS, Object, Resource, name_of, uid_of
-from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, launched, stopper_of
+from tests.integration.control.place import Place
+from tests.integration.control.pods import NOWHERE, Launched, stopper_of
 from tests.integration.control.proxy import Proxy
 from tests.integration.waiting import eventually
 from workflows.messages import LaunchStage, StopLaunchResult, VerdictKind
@@ -37,14 +36,12 @@ async def node(api: KubeClient) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def launch(
-    api: KubeClient, launcher: JobLauncher, node: str, *, make_run: MakeRun, make_config: MakeConfig
-) -> Launched:
+async def launch(place: Place, node: str) -> Launched:
     """A run of a custom image whose container runs."""
-    made = await launched(api, launcher, await make_run(configRef={"name": await make_config(resources=NOWHERE)}))
+    made = await place.launched(await place.run(await place.config(resources=NOWHERE)))
     metadata = (await made.pod())["metadata"]
     body = {"metadata": {"name": metadata["name"], "uid": metadata["uid"]}, "target": {"kind": "Node", "name": node}}
-    await api.create(Resource("v1", f"pods/{metadata['name']}/binding"), made.namespace, body)
+    await place.api.create(Resource("v1", f"pods/{metadata['name']}/binding"), made.namespace, body)
     await made.runs()
     return made
 
@@ -94,11 +91,9 @@ async def test_a_failure_in_the_grace_period_leaves_no_job(launch: Launched) -> 
     assert await launch.job_is_gone()
 
 
-async def test_the_output_of_a_pod_that_never_started_is_no_question(
-    api: KubeClient, launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
-) -> None:
+async def test_the_output_of_a_pod_that_never_started_is_no_question(place: Place) -> None:
     """Otherwise a Pod that waits for the same missing claim would be asked whether it is committed."""
-    made = await launched(api, launcher, await make_run(configRef={"name": await make_config(resources=NOWHERE)}))
+    made = await place.launched(await place.run(await place.config(resources=NOWHERE)))
     await made.pod()
     stopped = await stop_to_the_end(made)
     assert stopped.report.verdict is not None

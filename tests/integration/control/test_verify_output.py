@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from temporalio.testing import ActivityEnvironment
 
+from activities.launch_job import JobLauncher
 from activities.verify_output import OutputVerifier
 from control.launches import manifests
 from control.launches.manifests import HELD
@@ -18,15 +19,13 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import OutputState, dump_result
-from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.place import Place
 from tests.integration.control.pods import (
     COMMITTED,
-    FILE,
     IMAGE,
     NOWHERE,
     Launched,
     jobs_of,
-    launched,
     launcher_of,
     only_one_job_more,
 )
@@ -42,11 +41,15 @@ def verifier(api: KubeClient) -> OutputVerifier:
 
 
 @pytest.fixture
-async def ours(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+def launcher(api: KubeClient) -> JobLauncher:
+    """The built-in runner has an image."""
+    return launcher_of(api, runner_image=IMAGE)
+
+
+@pytest.fixture
+async def ours(place: Place) -> Launched:
     """A launched run of the built-in runner with a file output."""
-    launcher = launcher_of(api, runner_image=IMAGE)
-    config = await make_config(resources=NOWHERE, storage={"input": FILE, "output": FILE})
-    return await launched(api, launcher, await make_run(configRef={"name": config}))
+    return await place.launched(await place.built_in())
 
 
 async def verify(
