@@ -20,11 +20,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from control.runs.submissions import mismatched, submission_status
-from control.temporal_calls import decode_foreign, ignore_not_found, read_run
+from control.temporal_calls import ignore_not_found, read_run, read_submission
 from inferrun.names import run_workflow_id, submitted_run_name
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission
+from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.executions import CLOSED, Execution, list_executions
 from inferrun.timestamps import rfc3339
 from workflows.messages import RUN_WORKFLOW, SubmissionState, SubmissionStatus, SubmitInput
@@ -106,7 +106,8 @@ class SubmissionHistory:
                 result = await self._result(execution)
                 if result is None:
                     continue
-                if await self._request_hash(workflow_id, execution.run_id) != request.submission.request_hash:
+                earlier = await read_submission(self._temporal, workflow_id, run_id=execution.run_id)
+                if earlier is None or earlier.request_hash != request.submission.request_hash:
                     return mismatched(workflow_id)
                 run = RunRef(namespace=result.namespace, name=result.name, uid=result.uid)
                 return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
@@ -168,16 +169,4 @@ class SubmissionHistory:
                 return RunResult.model_validate(cause.details[0])
         except WorkflowContinuedAsNewError:
             pass  # a later execution of the same submission has the result
-        return None
-
-    async def _request_hash(self, workflow_id: str, run_id: str) -> str | None:
-        """The hash of the request with which an execution was started; None if it is not a valid one."""
-        handle = self._temporal.get_workflow_handle(workflow_id, run_id=run_id)
-        async for event in handle.fetch_history_events(page_size=1):
-            payloads = event.workflow_execution_started_event_attributes.input.payloads
-            values = await decode_foreign(self._temporal, payloads)
-            try:
-                return parse_submission(values[0]).request_hash if values else None
-            except InvalidSubmission:
-                return None
         return None

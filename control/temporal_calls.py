@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -150,7 +149,12 @@ async def notify_submitter(client: Client, submitter: str, run: RunRef, *, signa
     """Signal the workflow that submitted the run; if its id is empty, or it has closed, nothing happens."""
     if not 0 < len(submitter) <= MAX_ID_LENGTH:
         return
-    submission = await _submission_of(client, submitter)
+    try:
+        submission = await read_submission(client, submitter)
+    except RPCError as error:
+        if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
+            return
+        raise
     if submission is None or submission.namespace != run.namespace:
         return
     if submission.following is not None:
@@ -163,24 +167,18 @@ async def notify_submitter(client: Client, submitter: str, run: RunRef, *, signa
         await signal_workflow(client, submitter, signal)
 
 
-async def _submission_of(client: Client, workflow_id: str) -> Submission | None:
-    try:
-        async with call_deadline():
-            history = client.get_workflow_handle(workflow_id).fetch_history_events(page_size=1)
-            first = await anext(history)
-            if first.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-                return None
+async def read_submission(client: Client, workflow_id: str, *, run_id: str | None = None) -> Submission | None:
+    """The request with which an execution was started, by default the latest one; None if it has not submitted a run, or if
+    the request is invalid. Raises RPCError.
+    """
+    async with call_deadline():
+        async for first in client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events(page_size=1):
             started = first.workflow_execution_started_event_attributes
             if started.workflow_type.name != WORKFLOW_TYPE:
                 return None
             values = await decode_foreign(client, started.input.payloads)
-    except RPCError as error:
-        if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
-            return None
-        raise
-    except StopAsyncIteration:
-        return None
-    try:
-        return parse_submission(values[0]) if values else None
-    except (InvalidSubmission, ValidationError):
-        return None
+            try:
+                return parse_submission(values[0]) if values else None
+            except InvalidSubmission:
+                return None
+    return None

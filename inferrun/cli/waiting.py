@@ -93,12 +93,10 @@ async def _wait(
     except RunEnded:
         return CommandExit.INTERRUPTED
     except RunFailed as failure:
-        if failure.result is None:
-            raise
         _print_result(failure.result, output=output)
         if is_cancelled and failure.reason is Reason.CANCELLED:
             return CommandExit.INTERRUPTED
-        fail(f"{failure.result.reason}: {failure.result.message}", fix=f"find out why: {program()} describe {name}")
+        fail(str(failure), fix=f"find out why: {program()} describe {name}")
         return CommandExit.FAILED
     finally:
         loop.remove_signal_handler(signal.SIGINT)

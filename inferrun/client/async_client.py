@@ -209,7 +209,7 @@ class AsyncClient:
             raise RunNotFound(f"run {'/'.join(self._identity(run))} does not exist")
         result = result_of(last)
         if result.phase is not Phase.SUCCEEDED:
-            raise RunFailed(f"{result.reason}: {result.message}", reason=result.reason, result=result)
+            raise RunFailed(result)
         return result
 
     async def cancel(self, run: Run) -> None:

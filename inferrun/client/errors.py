@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from inferrun.kube import errors
-from inferrun.reasons import Reason
 from inferrun.run_result import RunResult
 
 
@@ -55,11 +54,11 @@ class RunEnded(ClientError):
 
 
 class RunFailed(ClientError):
-    """The run did not succeed. `result` is None if no run was created or its outcome is unknown."""
+    """The run did not succeed. `result` is its result, and `reason` the reason in it."""
 
-    def __init__(self, message: str, *, reason: Reason, result: RunResult | None = None) -> None:
-        super().__init__(message)
-        self.reason = reason
+    def __init__(self, result: RunResult) -> None:
+        super().__init__(f"{result.reason}: {result.message}")
+        self.reason = result.reason
         self.result = result
 
 

@@ -29,6 +29,7 @@ from inferrun.kserve.status import (
     items,
     member,
     name_of,
+    namespace_of,
     not_ready,
     number,
     outdated,
@@ -126,7 +127,7 @@ def _deployment(item: Stored, others: Others) -> Stored | Unreadable | None:
     if _mode(item) not in RAW_MODES:
         return None
     name = _workload_names(item, "predictor")[0]
-    return needed(others, Other("deployments", text(item, "metadata", "namespace"), name))
+    return needed(others, Other("deployments", namespace_of(item), name))
 
 
 def _workload_names(item: Stored, component: str) -> tuple[str, ...]:
@@ -169,7 +170,7 @@ def _protocol(item: Stored, wanted: Wanted, others: Others) -> str:
         own, of_cluster = text(item, "status", "servingRuntimeName"), text(item, "status", "clusterServingRuntimeName")
         name, found = own or of_cluster or text(model, "runtime"), None
         if name:
-            plural, place = ("servingruntimes", text(item, "metadata", "namespace")) if own else (_CLUSTER_RUNTIMES, "")
+            plural, place = ("servingruntimes", namespace_of(item)) if own else (_CLUSTER_RUNTIMES, "")
             found = needed(others, Other(plural, place, name))
         server = text(found, "metadata", "annotations", _SERVER_TYPE) or _SERVER_TYPES.get(name, "")
         listed = tuple(str(one).lower() for one in items(found, "spec", "protocolVersions"))
@@ -236,7 +237,7 @@ def _address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResul
         raise Answered(Never(message))
     if candidates:
         parts, authorities = candidates[0]
-        namespace = text(item, "metadata", "namespace")
+        namespace = namespace_of(item)
         has_final_port = mode in KNATIVE_MODES or (parts.port is not None and mode not in RAW_MODES)
         name = "" if has_final_port else service_name(parts, namespace=namespace)
         if not name:
@@ -254,7 +255,7 @@ def _address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResul
 
 def _predictor_service(item: Stored, others: Others, component: str, *, protocol: str) -> SplitResult | None:
     """The address of the Service that KServe makes for the component; None if it does not exist."""
-    namespace = text(item, "metadata", "namespace")
+    namespace = namespace_of(item)
     for name in _workload_names(item, component):
         service = needed(others, Other("services", namespace, name))
         parts = parts_of(f"http://{name}.{namespace}.svc.cluster.local")

@@ -28,6 +28,7 @@ from inferrun.kserve.status import (
     items,
     member,
     name_of,
+    namespace_of,
     not_ready,
     number,
     outdated,
@@ -68,7 +69,7 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
     closed = stopped(item) or misconfigured or unready or outdated(item, now=now)
     primary = member(item, "status", "workloads", "primary")
     if closed is None and text(primary, "kind") == "Deployment":  # Pods of the previous spec may still serve
-        deployment = Other("deployments", text(item, "metadata", "namespace"), text(primary, "name"))
+        deployment = Other("deployments", namespace_of(item), text(primary, "name"))
         closed = rolling_out(item, needed(others, deployment))
     if closed is not None:
         raise Answered(closed)
@@ -87,7 +88,7 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
             raise Answered(Never(f"{message}; set one of these in the InferenceConfig, or omit modelName"))
     entry, parts = _address(item, bases, model)
     is_of_workload = member(entry, "origin") is None and not _has_route(item, bases)  # and not of a gateway
-    namespace = text(item, "metadata", "namespace")
+    namespace = namespace_of(item)
     name = service_name(parts, namespace=namespace) if is_of_workload and parts.port is None else ""
     if name:
         service = needed(others, Other("services", namespace, name))
@@ -112,7 +113,7 @@ def _bases(item: Stored, others: Others) -> _Bases:
     """The objects in `baseRefs` by name, the one that takes precedence first; none if the status lists the models itself."""
     if _listed(item):
         return {}
-    namespace, found = text(item, "metadata", "namespace"), {}
+    namespace, found = namespace_of(item), {}
     for name in reversed([text(reference, "name") for reference in items(item, "spec", "baseRefs")]):
         for place in (namespace, _SYSTEM_NAMESPACE):
             base = needed(others, Other("llminferenceserviceconfigs", place, name))
@@ -130,7 +131,7 @@ def _listed(item: Stored) -> list[str]:
 def _served_name(item: Stored, bases: _Bases) -> str:
     """The base model is listed first, by its qualified name."""
     if listed := _listed(item):
-        return listed[0].removeprefix(f"publishers/{text(item, 'metadata', 'namespace')}/models/")
+        return listed[0].removeprefix(f"publishers/{namespace_of(item)}/models/")
     named = [text(one, "spec", "model", "name") for one in (*bases.values(), item)]
     return next(filter(None, named), text(item, "metadata", "name"))
 
@@ -140,7 +141,7 @@ def _address(item: Stored, bases: _Bases, model: str) -> tuple[Stored, SplitResu
     if promoted := text(item, "status", "url"):
         entries.append({"url": promoted})
     if not entries and not _has_route(item, bases):
-        host = f"{_child_name(text(item, 'metadata', 'name'), _WORKLOAD)}.{text(item, 'metadata', 'namespace')}"
+        host = f"{_child_name(text(item, 'metadata', 'name'), _WORKLOAD)}.{namespace_of(item)}"
         entries.append({"url": f"http://{host}.svc.cluster.local"})
     found = [(entry, parts) for entry in entries if (parts := parts_of(text(entry, "url"))) is not None]
     if not found:

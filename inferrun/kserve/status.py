@@ -68,14 +68,18 @@ def not_ready(item: Stored, parts: tuple[str, ...], *, pods: str) -> NotYet | No
     if is_true(item, "Ready"):
         return None
     why = shown(item, next((kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready"))
-    namespace, name = text(item, "metadata", "namespace"), text(item, "metadata", "name")
+    namespace, name = namespace_of(item), text(item, "metadata", "name")
     command = f"kubectl -n {namespace} get pods -l {pods}={name}"
     return NotYet(f"{name_of(item)} is not ready: {why}; the run starts when it is; to see its Pods: {command}")
 
 
+def namespace_of(item: Stored) -> str:
+    return text(item, "metadata", "namespace")
+
+
 def name_of(item: Stored) -> str:
     """`Kind namespace/name`, for messages."""
-    return f"{text(item, 'kind')} {text(item, 'metadata', 'namespace')}/{text(item, 'metadata', 'name')}"
+    return f"{text(item, 'kind')} {namespace_of(item)}/{text(item, 'metadata', 'name')}"
 
 
 def stopped(item: Stored) -> NotYet | None:

@@ -52,7 +52,7 @@ class Access:
         return self.directory.get(name) if isinstance(self.directory, Mapping) else self.directory
 
 
-def load(package: str, *, extra: str) -> ModuleType:
+def load(package: str, *, extra: str = "results") -> ModuleType:
     """Import a package of an extra. Raises PackageMissing."""
     try:
         return import_module(package)

@@ -83,7 +83,7 @@ class PredictedRows:
 
     def json_lines(self) -> Iterator[bytes]:
         """Yield the rows as JSON texts without rounding a number. Raises ResultsError."""
-        dumps = load("orjson", extra="results").dumps
+        dumps = load("orjson").dumps
         return (dumps(row, default=str) for row in self._wanted_rows())
 
     def _wanted_rows(self) -> Iterator[Row]:
@@ -108,7 +108,7 @@ class PredictedRows:
 
         Values that have no type in common are JSON texts; the metadata of the column is then `inferrun: json`. Needs pyarrow.
         """
-        tables = load("inferrun.results.typed_tables", extra="results")
+        tables = load("inferrun.results.typed_tables")
         for table in self._tables():
             found = tables.joined([self._no_rows, table])
             if found.schema != self._no_rows.schema:
@@ -119,7 +119,7 @@ class PredictedRows:
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return all rows as a table, with columns as in `batches`. Needs pyarrow."""
-        tables = load("inferrun.results.typed_tables", extra="results")
+        tables = load("inferrun.results.typed_tables")
         return self._selected(tables.joined(list(self._tables())))
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -135,7 +135,7 @@ class PredictedRows:
 
     @cached_property
     def _no_rows(self) -> "pyarrow.Table":
-        tables = load("inferrun.results.typed_tables", extra="results")
+        tables = load("inferrun.results.typed_tables")
         has_columns = self.manifest.columns and self._read_input is None  # so all parts have the same
         found = islice(self._tables(), 2) if has_columns else self._tables()
         return tables.joined([table.schema.empty_table() for table in found])
@@ -173,7 +173,7 @@ class PredictedRows:
 
     def _tables(self) -> Iterator["pyarrow.Table"]:
         """Yield the tables of the parts, with the columns `prediction` and `error` and only the rows that are wanted."""
-        tables = load("inferrun.results.typed_tables", extra="results")
+        tables = load("inferrun.results.typed_tables")
         yield tables.typed_table([], {_PREDICTION: []}, [])
         read_table = self._store.readable.read_table
         if self._read_input is None and read_table:
@@ -191,7 +191,7 @@ class PredictedRows:
             return table
         if self._only is Only.PREDICTIONS:
             return table.drop_columns([_ERROR])
-        compute = load("pyarrow.compute", extra="results")
+        compute = load("pyarrow.compute")
         parts = [compute.struct_field(table.column(_ERROR), name) for name in _PARTS_OF_ERROR]
         table = table.drop_columns([_PREDICTION, _ERROR])
         for name, values in zip(_PARTS_OF_ERROR, parts, strict=True):
@@ -201,7 +201,7 @@ class PredictedRows:
 
 def _row_of(stored: StoredResult) -> Row:
     """Return the members with exact numbers; see `inferrun.formats.exact_json`."""
-    loads = load("inferrun.formats.exact_json", extra="results").exact_value
+    loads = load("inferrun.formats.exact_json").exact_value
     error = stored.error
     return {
         _INDEX: stored.index,
@@ -213,9 +213,9 @@ def _row_of(stored: StoredResult) -> Row:
 
 
 def _rounded(row: Row) -> Row:
-    if not load("inferrun.formats.exact_json", extra="results").is_rounded(row):
+    if not load("inferrun.formats.exact_json").is_rounded(row):
         return row
-    found: Row = json.loads(load("orjson", extra="results").dumps(row, default=str))
+    found: Row = json.loads(load("orjson").dumps(row, default=str))
     return found
 
 
@@ -230,7 +230,7 @@ def _joined_row(stored: StoredResult, given: InputRow) -> Row:
 
 
 def _table_of(rows: Iterable[Row]) -> "pyarrow.Table":
-    tables = load("inferrun.results.typed_tables", extra="results")
+    tables = load("inferrun.results.typed_tables")
     held = list(rows)
     names = dict.fromkeys(name for row in held for name in row if name not in (_INDEX, _ERROR))
     columns: dict[str, Sequence[Json]] = {name: [row.get(name) for row in held] for name in names}

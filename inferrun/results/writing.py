@@ -47,14 +47,14 @@ def _writer(
     out: BinaryIO, schema: "pyarrow.Schema", *, suffix: str
 ) -> Iterator[Callable[["pyarrow.RecordBatch"], object]]:
     if suffix == ".parquet":
-        with load("pyarrow.parquet", extra="results").ParquetWriter(out, schema) as tables:
+        with load("pyarrow.parquet").ParquetWriter(out, schema) as tables:
             yield tables.write_batch
     elif suffix == ".arrow":
-        with load("pyarrow", extra="results").ipc.new_file(out, schema) as batches:
+        with load("pyarrow").ipc.new_file(out, schema) as batches:
             yield batches.write_batch
     else:
         out.write(_line(map(_quoted, schema.names)))
-        texts_in = load("inferrun.formats.json_columns", extra="results").texts_in
+        texts_in = load("inferrun.formats.json_columns").texts_in
         yield lambda batch: out.writelines(
             map(_line, zip(*(map(_cell, texts_in(one)) for one in batch.columns), strict=True))
         )
@@ -68,7 +68,7 @@ def _cell(text: bytes | None) -> str:
     """Return the JSON text of a value as it is written: null as nothing, and a string with its quotes only where CSV needs them."""
     if text is None or text == b"null":
         return ""
-    return _quoted(str(load("orjson", extra="results").loads(text)) if text.startswith(b'"') else text.decode())
+    return _quoted(str(load("orjson").loads(text)) if text.startswith(b'"') else text.decode())
 
 
 def _quoted(text: str) -> str:
