@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from inferrun.resources import Attempt, InferenceRunStatus
 from inferrun.timestamps import rfc3339
@@ -22,14 +22,29 @@ class RunProgress(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    launch: int = Field(default=1, description="Number of the current launch; every Job is one")
-    attempt: int = Field(default=1, description="Number of the current attempt")
-    attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
-    seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
-    first_started_at: str | None = Field(default=None, description="When the run's first container started")
-    waits: int = Field(default=0, description="Latest launches in a row that ended while their Pod still waited")
-    uncounted: int = Field(default=0, description="Attempts that do not count, because a later one committed records")
-    committed: int = Field(default=0, description="Number of committed records that a runner last reported")
+    launch: int = 1
+    """Number of the current launch; every Job is one."""
+
+    attempt: int = 1
+    """Number of the current attempt."""
+
+    attempts: tuple[Attempt, ...] = ()
+    """The latest launches that ended, oldest first."""
+
+    seconds_used: float = 0
+    """Seconds of the run's clock that earlier launches used."""
+
+    first_started_at: str | None = None
+    """When the run's first container started."""
+
+    waits: int = 0
+    """Latest launches in a row that ended while their Pod still waited."""
+
+    uncounted: int = 0
+    """Attempts that do not count, because a later one committed records."""
+
+    committed: int = 0
+    """Number of committed records that a runner last reported."""
 
     @property
     def counted_attempts(self) -> int:
