@@ -31,24 +31,16 @@ class TestExactlyOnceStores(ExactlyOnceTests, AbortableTests):
         assert stored
         assert [path for path, content in stored.items() if CANARY.encode() in content] == []
 
-
-@pytest.fixture(params=labels(one for one in EXACTLY_ONCE if one != "sqlite"))
-async def counting(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[OutputWorld]:
-    """A store that keeps the numbers of tokens."""
-    async with OUTPUTS[request.param](disk) as world:
-        yield world
-
-
-async def test_tokens_are_kept_across_attempts(counting: OutputWorld) -> None:
-    used = TokenUsage(prompt_tokens=5, completion_tokens=2, total_tokens=7)
-    for pod, chunks in (("pod-1", CHUNKS[:1]), ("pod-2", CHUNKS[1:])):
-        async with counting.open(pod=pod) as store:
+    async def test_tokens_are_kept_across_attempts(self, world: OutputWorld) -> None:
+        used = TokenUsage(prompt_tokens=5, completion_tokens=2, total_tokens=7)
+        for pod, chunks in (("pod-1", CHUNKS[:1]), ("pod-2", CHUNKS[1:])):
+            async with world.open(pod=pod) as store:
+                await begin(store)
+                for chunk in chunks:
+                    writer = store.writer(chunk)
+                    await writer.write(batch([0] * 10, first=chunk.first), replace(results(WHOLE[:10]), usage=used))
+                    assert (await writer.commit()).usage == used
+        async with world.open(pod="pod-3") as store:
             await begin(store)
-            for chunk in chunks:
-                writer = store.writer(chunk)
-                await writer.write(batch([0] * 10, first=chunk.first), replace(results(WHOLE[:10]), usage=used))
-                assert (await writer.commit()).usage == used
-    async with counting.open(pod="pod-3") as store:
-        await begin(store)
-        run = await finish(store)
-    assert run.usage == TokenUsage(prompt_tokens=15, completion_tokens=6, total_tokens=21)
+            run = await finish(store)
+        assert run.usage == TokenUsage(prompt_tokens=15, completion_tokens=6, total_tokens=21)

@@ -5,7 +5,6 @@ A world provides the storage objects and the context; the store itself is loaded
 
 import asyncio
 import gzip
-import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -100,12 +99,10 @@ class _Input(_World, InputWorld):
     """An input store."""
 
 
-@dataclass
 class _Output(_World, OutputWorld):
     """An output store."""
 
-    def __post_init__(self) -> None:
-        self.delivery = "ExactlyOnce" if self.label in EXACTLY_ONCE else "AtLeastOnce"
+    delivery = "ExactlyOnce"
 
 
 def _lines(rows: Rows) -> bytes:
@@ -246,6 +243,7 @@ class KrateoOutput(_Output):
     """A data handler on loopback."""
 
     handler: Handler
+    delivery = "AtLeastOnce"
 
     def stored(self, run: str) -> list[object]:
         bodies = [body for body in self.handler.stored if body["job_uid"] == run]
@@ -340,28 +338,6 @@ class RunInput(_Input):
         contract = context.contract.model_copy(update={"input_run": self.earlier})
         found = replace(context, contract=contract, input_dir=context.output_dir)
         return registry.Registry().input_store("run")(given, found)
-
-
-class SqliteInput(_Input):
-    """A table of a database on a claim."""
-
-    def fill(self, rows: Rows) -> None:
-        with sqlite3.connect(self.disk.context().input_dir / "data.db") as connection:
-            connection.execute("drop table if exists given")
-            connection.execute("create table given (id integer primary key, a, b)")
-            values = [(place, *row) for place, row in enumerate(rows)]
-            connection.executemany("insert into given values (?, ?, ?)", values)
-        connection.close()
-
-
-class SqliteOutput(_Output):
-    """Tables of a database on a claim."""
-
-    def stored(self, run: str) -> list[object]:
-        connection = sqlite3.connect(self.disk.context().output_dir / "data.db")
-        rows = connection.execute("select value from prediction where run = ? order by place", (run,)).fetchall()
-        connection.close()
-        return [orjson.loads(value) for (value,) in rows]
 
 
 class DeltaInput(_Input):
@@ -610,17 +586,6 @@ def run_input(output: OpenOutputWorld, **more: str) -> OpenInputWorld:
     return opened
 
 
-def sqlite_input(disk: Disk) -> AbstractAsyncContextManager[InputWorld]:
-    """The input store of the foreign package."""
-    right, wrong = ({"path": "data.db", "table": table} for table in ("given", "a; b"))
-    return nullcontext(SqliteInput(disk, "sqlite", right, wrong))
-
-
-def sqlite_output(disk: Disk) -> AbstractAsyncContextManager[OutputWorld]:
-    """The output store of the foreign package."""
-    return nullcontext(SqliteOutput(disk, "sqlite", {"path": "data.db"}, {}))
-
-
 def delta_input(disk: Disk) -> AbstractAsyncContextManager[InputWorld]:
     """The input store `delta`, as the installed package provides it, on a claim."""
     given = {**_FILE, "allowEmpty": True}
@@ -693,7 +658,6 @@ INPUTS: dict[str, OpenInputWorld] = {
     "run-s3-parquet": run_input(s3_output, format="parquet"),
     "run-sql": run_input(sql_output()),
     **{f"run-sql-{mode}": run_input(sql_output(mode)) for mode in MODES},
-    "sqlite": sqlite_input,
 }
 
 
@@ -708,10 +672,9 @@ OUTPUTS: dict[str, OpenOutputWorld] = {
     "azure": cloud_output("azure"),
     "sql": sql_output(),
     **{f"sql-{mode}": sql_output(mode) for mode in MODES},
-    "sqlite": sqlite_output,
 }
 EXACTLY_ONCE = (
-    *("delta", "delta-s3", "iceberg", "file", "s3", "gcs", "azure", "sql", "sqlite"),
+    *("delta", "delta-s3", "iceberg", "file", "s3", "gcs", "azure", "sql"),
     *(f"sql-{mode}" for mode in MODES),
 )
 
