@@ -11,13 +11,13 @@ from control.launches.snapshot import Snapshot
 from control.trust.allowed import disallowed
 from control.trust.grants import refusal
 from inferrun import wellknown
-from inferrun.fields.problems import describe
+from inferrun.fields.problems import describe, parse_problems
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.objects import CONFIGS, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config
-from inferrun.resources.validation import config_problems, parse_problems
+from inferrun.resources.validation import config_problems
 from inferrun.run_defaults import Defaults
 from inferrun.text import one_line
 

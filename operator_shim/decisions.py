@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from control.trust.allowed import disallowed
 from inferrun import wellknown
-from inferrun.fields.problems import Problem, describe
+from inferrun.fields.problems import Problem, describe, parse_problems
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config
 from inferrun.resources.placement import Placement
-from inferrun.resources.validation import config_problems, config_warnings, parse_problems, run_problems
+from inferrun.resources.validation import config_problems, config_warnings, run_problems
 from inferrun.run_defaults import Defaults
 from inferrun.run_status import REJECTIONS
 from inferrun.text import shell_command

@@ -2,13 +2,28 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from inferrun.contract import Contract
+from inferrun.fields.problems import invalid
 from inferrun.plugins import ContractError
-from inferrun.plugins.storage import describe_invalid
+
+_CONFIDENTIAL: Final = {"headers", "payload", "modelUrl", "endpoint"}
+"""Members whose values may contain credentials; only their names are shown."""
+
+
+def describe_invalid(error: ValidationError) -> str:
+    """Describe the first problem as `field: what is allowed, got value`."""
+    wrong = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in wrong["loc"])
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    if wrong["type"] == "missing":
+        return f"{field}: required{more}"
+    is_shown = isinstance(wrong["input"], (str, int, float)) and not _CONFIDENTIAL & set(wrong["loc"])
+    value = f", got {str(wrong['input'])[:120]!r}" if is_shown else ""
+    return f"{field + ': ' if field else ''}{wrong['msg']}{value}{more}"
 
 
 def read_contract(path: Path) -> Contract:
@@ -39,5 +54,5 @@ def only_label(storage: Mapping[str, Any], *, side: str) -> tuple[str, dict[str,
         )
     label, spec = next(iter(storage.items()))
     if not isinstance(spec, dict):
-        raise ContractError(f"{side}.{label}: must be an object, got {type(spec).__name__}")
+        raise ContractError(str(invalid(f"{side}.{label}", spec, "must be an object")))
     return label, spec

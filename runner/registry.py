@@ -8,6 +8,8 @@ from typing import Final, cast
 
 from inferrun import formats
 from inferrun.plugins import ContractError, OpenInput, OpenModel, OpenOutput, RecordFormat
+from inferrun.stores import STORES
+from inferrun.stores.dataset import unknown_format, unwritten_format
 
 INPUTS: Final = "inferrun.stores.input"
 OUTPUTS: Final = "inferrun.stores.output"
@@ -50,7 +52,10 @@ class Registry:
 
     def output_store(self, label: str) -> OpenOutput:
         """Load the output store for a label under `output`."""
-        return cast("OpenOutput", self._load(OUTPUTS, label, field=f"output.{label}"))
+        field = f"output.{label}"
+        if label in STORES and (misplaced := STORES[label].misplaced("output", field)):
+            raise ContractError(str(misplaced))
+        return cast("OpenOutput", self._load(OUTPUTS, label, field=field))
 
     def model_protocol(self, name: str, *, field: str) -> OpenModel:
         """Load the protocol of a name; `field` is where the contract names it."""
@@ -58,9 +63,12 @@ class Registry:
 
     def record_format(self, name: str, field: str) -> RecordFormat:
         """Load the record format of a name; `field` is where the contract names it."""
+        known = tuple({point.name for point in self._points if point.group == FORMATS})
+        if name not in known:
+            raise ContractError(str(unknown_format(field, name, known=known)))
         found = cast("RecordFormat", self._load(FORMATS, name, field=field))
         if field.startswith("output") and not found.results_suffix:
-            raise ContractError(f"{field}: results cannot be written as {name}; set it to jsonl, csv, parquet or arrow")
+            raise ContractError(str(unwritten_format(field, name)))
         return found
 
     def _load(self, group: str, name: str, *, field: str) -> object:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,12 +12,12 @@ import pytest
 
 from campaigns.interop.s3_servers import SERVERS, Races, object_server, race
 from inferrun.plugins import Limits, OutputError
-from inferrun.plugins.storage import read_spec
-from runner.stores.objects.azure import AzureOutputSpec
-from runner.stores.objects.bucket import open_bucket
-from runner.stores.objects.gcs import GcsOutputSpec
-from runner.stores.objects.s3 import S3OutputSpec
-from runner.stores.objects.spec import ObjectSpec
+from inferrun.stores import AzureStorage, GcsStorage, S3Storage
+from runner.stores.objects.azure import azure_cloud
+from runner.stores.objects.bucket import Bucket, open_bucket
+from runner.stores.objects.cloud import Mount
+from runner.stores.objects.gcs import gcs_cloud
+from runner.stores.objects.s3 import s3_cloud
 from tests.integration.runner.clouds import clouds
 
 KEYS: Final = int(os.environ.get("INFERRUN_RACES", "1000"))
@@ -34,7 +34,7 @@ VERDICTS: Final = {
     "azure": "atomic",
     "gcs": "atomic",
 }
-_EMULATORS: Final[dict[str, type[ObjectSpec]]] = {"azure": AzureOutputSpec, "gcs": GcsOutputSpec}
+_EMULATORS: Final = ("azure", "gcs")
 
 
 @contextmanager
@@ -53,14 +53,24 @@ def place(name: str, folder: Path, secret: Path) -> Iterator[dict[str, Any]]:  #
         yield server.spec("out")
 
 
+def opened(
+    name: str, given: dict[str, Any], mount: Mount, limits: Limits
+) -> AbstractAsyncContextManager[Bucket]:  # Any: as above
+    if name == "azure":
+        return open_bucket(AzureStorage.model_validate(given), azure_cloud, mount, limits)
+    if name == "gcs":
+        return open_bucket(GcsStorage.model_validate(given), gcs_cloud, mount, limits)
+    return open_bucket(S3Storage.model_validate(given), s3_cloud, mount, limits)
+
+
 @pytest.mark.parametrize("name", VERDICTS)
 async def test_what_a_server_makes_of_two_writers_and_what_the_check_says(name: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     with place(name, tmp_path / "server", secret) as given:
-        spec = read_spec(given, _EMULATORS.get(name, S3OutputSpec), field="output")
+        mount = Mount(secret, "output", OutputError)
         limits = Limits(allowed_addresses="127.0.0.1", retry_seconds=30)
         async with AsyncExitStack() as stack:
-            opening = [open_bucket(spec, secret, limits, side="output", error=OutputError) for _ in range(2)]
+            opening = [opened(name, given, mount, limits) for _ in range(2)]
             one, other = [await stack.enter_async_context(bucket) for bucket in opening]
             found: Races = await asyncio.to_thread(race, (one, other), "races", keys=KEYS)
             try:

@@ -15,7 +15,7 @@ from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import JoinSource
 from inferrun.resources.resolution import Resolved, resolve
-from inferrun.resources.store_rules import shard_obstacle
+from inferrun.resources.sharding import shard_obstacle
 from inferrun.run_defaults import Defaults
 from inferrun.timestamps import rfc3339
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
 
 from pydantic import ValidationError
 
@@ -24,11 +23,8 @@ from inferrun.resources.fire_times import fire_times
 from inferrun.resources.resolution import resolve
 from inferrun.resources.run import SUCCESSFUL_JOBS_HISTORY_LIMIT
 from inferrun.resources.status import InputRunStatus
-from inferrun.resources.storage import FILE_LABEL, OBJECT_LABELS, RUN_LABEL, SQL_LABEL, RunStorage
+from inferrun.stores import READABLE_LABELS, RunStorage
 from inferrun.timestamps import rfc3339
-
-READABLE: Final = (FILE_LABEL, *OBJECT_LABELS, SQL_LABEL)
-"""The labels of outputs that have a manifest, by which another run reads them."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +44,12 @@ def input_reference(run: InferenceRun, config: InferenceConfig, *, runner_image:
 
     The config must be valid. Another image may know the label in its own way.
     """
-    if RUN_LABEL not in (config.spec.storage.input or {}) or config.spec.image not in (None, runner_image):
+    if RunStorage.label not in (config.spec.storage.input or {}) or config.spec.image not in (None, runner_image):
         return None
     resolved = resolve(run, config, is_our_runner=True)
     if resolved.problems:
         raise LaunchBlocked(Reason.INVALID_SPEC, describe(resolved.problems), is_retryable=False)
-    storage, span = RunStorage.model_validate(resolved.input[RUN_LABEL]), run.spec.interval
+    storage, span = RunStorage.model_validate(resolved.input[RunStorage.label]), run.spec.interval
     if storage.schedule is None:
         found = InputReference(storage.name or "")
     elif span is None:
@@ -92,9 +88,9 @@ def input_run(found: InferenceRun) -> InputRun:
     if found.spec.dry_run:
         raise _unusable(found, "was a dry run, which stores nothing")
     output, stored = status.output, published_contract(found).get("output")
-    is_readable = isinstance(stored, dict) and len(stored) == 1 and set(stored) <= set(READABLE)
+    is_readable = isinstance(stored, dict) and len(stored) == 1 and set(stored) <= set(READABLE_LABELS)
     if output is None or not output.sha256 or not is_readable or HIDDEN in json.dumps(stored):
-        allowed = f"it must be written by the built-in runner with one of the labels {', '.join(READABLE)}"
+        allowed = f"it must be written by the built-in runner with one of the labels {', '.join(READABLE_LABELS)}"
         raise _unusable(found, f"has no output with a manifest, by which it could be read: {allowed}")
     return InputRun(
         name=name,

@@ -3,10 +3,10 @@
 from pydantic import Field
 
 from inferrun.contract import ModelService
+from inferrun.fields.quantities import amount
 from inferrun.plugins.limits import MAX_CONCURRENCY, Limits
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import ResourceRequirements
-from inferrun.resources.validation import amount
 from inferrun.run_defaults import Defaults, amounts_of
 from workflows.messages import Frozen
 

@@ -8,15 +8,8 @@ from pydantic import Field
 from inferrun.kube.objects import Object
 from inferrun.resources import InferenceConfig, connection
 from inferrun.resources.config import CA_BUNDLE_KEY
-from inferrun.resources.storage import (
-    AZURE_LABEL,
-    CLAIM_KEY,
-    CREDENTIALS_KEY,
-    GCS_LABEL,
-    KRATEO_LABEL,
-    SCHEMA_LABELS,
-    SECRET_KEYS,
-)
+from inferrun.stores import SCHEMA_STORES, AzureStorage, GcsStorage, KrateoStorage
+from inferrun.stores.declaration import CLAIM_KEY, CREDENTIALS_KEY, SECRET_KEYS
 from workflows.messages import Frozen
 
 ENDPOINTS_PATH = "/etc/inferrun/endpoints"
@@ -114,7 +107,7 @@ def mounts_of(config: InferenceConfig, *, input_storage: FreeForm | None, is_our
         (end, label, item) for end, labels in given for label, item in (labels or {}).items() if isinstance(item, dict)
     ]
     # Ours to provide are the mounts of our labels, and those of plug-ins in the built-in runner.
-    ends = [(end, item) for end, label, item in storage if is_our_runner or label in SCHEMA_LABELS]
+    ends = [(end, item) for end, label, item in storage if is_our_runner or label in SCHEMA_STORES]
     with_identity = storage if is_our_runner and spec.service_account_name else []
     endpoints = [endpoint for end, item in ends if (endpoint := _endpoint_of(end, item)) is not None]
     if model.credentials_ref is not None:
@@ -125,7 +118,7 @@ def mounts_of(config: InferenceConfig, *, input_storage: FreeForm | None, is_our
         claims=tuple(MountedClaim(end=end, name=str(item[CLAIM_KEY])) for end, item in ends if item.get(CLAIM_KEY)),
         token_audiences=_token_audiences(with_identity, model.token_audience),
         has_azure_identity=any(
-            label == AZURE_LABEL and CREDENTIALS_KEY not in item for _, label, item in with_identity
+            label == AzureStorage.label and CREDENTIALS_KEY not in item for _, label, item in with_identity
         ),
         ca_bundle=MountedKey(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
         if bundle is not None
@@ -149,7 +142,7 @@ def _endpoint_of(end: End, settings: FreeForm) -> EndpointSecret | None:
 def _token_audiences(storage: Iterable[_Storage], model_audience: str | None) -> dict[SecretEnd, str]:
     found: dict[SecretEnd, str] = {}
     for end, label, settings in storage:
-        identity = settings.get("workloadIdentity") if label == GCS_LABEL else None
+        identity = settings.get("workloadIdentity") if label == GcsStorage.label else None
         if isinstance(identity, dict):
             found[end] = identity["audience"]
     return found | ({"model": model_audience} if model_audience else {})
@@ -164,7 +157,7 @@ def _header_secrets_of(
         if (reference := header.value_from.secret_key_ref if header.value_from else None) is not None
     ]
     for end, label, settings in storage:
-        call = settings.get("api") if label == KRATEO_LABEL else None
+        call = settings.get("api") if label == KrateoStorage.label else None
         sources = call.get("headersFrom") if isinstance(call, dict) else None
         for index, source in enumerate(sources if isinstance(sources, list) else ()):
             reference = source.get("secretKeyRef") if isinstance(source, dict) else None

@@ -9,7 +9,7 @@ from inferrun.contract import Contract, RetriedRun, dump_contract
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.storage import FILE_LABEL, KRATEO_LABEL, OBJECT_LABELS, SQL_LABEL
+from inferrun.stores import READABLE_LABELS, KrateoStorage
 from inferrun.text import one_line
 
 
@@ -28,11 +28,11 @@ def retried_run(run: InferenceRun, earlier: InferenceRun, config: InferenceConfi
         raise _invalid(run, f"it is {phase}; only a run that has ended can be retried")
     if earlier.spec.dry_run:
         raise _invalid(run, "it is a dry run, which has no output")
-    if KRATEO_LABEL in (config.spec.storage.output or {}):
+    if KrateoStorage.label in (config.spec.storage.output or {}):
         raise _invalid(
             run,
-            f"the output of the InferenceConfig is {KRATEO_LABEL}, and a data handler cannot be asked what it has stored; outputs "
-            f"that can be completed are {', '.join((FILE_LABEL, *OBJECT_LABELS))} and {SQL_LABEL}",
+            f"the output of the InferenceConfig is {KrateoStorage.label}, and a data handler cannot be asked what it has stored; "
+            f"outputs that can be completed are {', '.join(READABLE_LABELS[:-1])} and {READABLE_LABELS[-1]}",
         )
     output = earlier.status.output
     return RetriedRun(

@@ -12,9 +12,9 @@ from control.launches.pod_shape import fix_of_image, set_aside
 from control.launches.pod_state import ContainerEnd
 from control.launches.snapshot import Snapshot
 from inferrun.exitcodes import ExitCode, meaning_of, reason_of
+from inferrun.fields.quantities import amount
 from inferrun.kube.objects import Object, annotations_of, condition_of, name_of, spec_of, status_of
 from inferrun.reasons import Reason
-from inferrun.resources.validation import amount
 from inferrun.runner_report import ProgressLine, RunnerResult, latest_line, parse_report
 from inferrun.text import one_line, shell_command
 from inferrun.timestamps import parse

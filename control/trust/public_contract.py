@@ -13,16 +13,13 @@ from urllib.parse import urlsplit
 
 from inferrun.http_headers import is_descriptive, split_header
 from inferrun.resources import InferenceRun
-from inferrun.resources.storage import FILE_LABEL, OBJECT_LABELS
+from inferrun.stores import FOLDER_LABELS
 from inferrun.text import public_url
 
 HIDDEN: Final = "(not shown)"
 
 _CREDENTIALS: Final = ("authorization", "password", "passwd", "token", "secret", "apikey", "accesskey", "secretkey")
 """Ends of names, without - and _."""
-
-_WITHOUT_QUERY: Final = (FILE_LABEL, *OBJECT_LABELS)
-"""The labels whose path may contain a question mark. By their outputs other runs and users find the results."""
 
 
 def public_contract(contract_json: str) -> str:
@@ -50,7 +47,8 @@ def _public(value: Any, key: str = "") -> Any:  # Any: JSON
     if may_be_credential and isinstance(value, str | int | float | list):
         return HIDDEN
     if isinstance(value, dict):
-        is_of_files = key in _WITHOUT_QUERY
+        # Such a path may contain a question mark. By outputs, other runs and users find the results.
+        is_of_files = key in FOLDER_LABELS
         return {name: _public(item, "" if is_of_files and name == "path" else name) for name, item in value.items()}
     if isinstance(value, list):
         return [_public(item) for item in value]

@@ -7,10 +7,9 @@ shim reports it on the config's status.
 from typing import Final
 
 from deploy.crds.rules import ERROR_THRESHOLD, Rule, either, text
+from inferrun.fields.quantities import QUANTITY as QUANTITY_PATTERN
+from inferrun.fields.quantities import SIZE as SIZE_PATTERN
 from inferrun.resources.config import LARGEST_SIZE, LEAST_SIZE, LEAST_WINDOW, MODEL_VERSIONS
-from inferrun.resources.config import QUANTITY as QUANTITY_PATTERN
-from inferrun.resources.config import SIZE as SIZE_PATTERN
-from inferrun.resources.storage import HTTP_VERBS
 
 
 def _one_placement(field: str) -> Rule:
@@ -93,40 +92,6 @@ def _size(least: str) -> Rule:
     )
 
 
-FILE_PATH: Final = Rule(
-    holds=r"!self.startsWith('/') && !self.matches('(^|/)[.][.](/|$)')",
-    message="""'path is "' + self + '"; allowed are paths below the root of the claim: relative, without ".."'""",
-)
-VERB: Final = Rule(
-    holds=f"self.upperAscii() in {either(*HTTP_VERBS)}",
-    message=f"""'verb is "' + self + '"; allowed are {", ".join(HTTP_VERBS)}'""",
-)
-HEADER: Final = Rule(
-    holds="self.matches('^[^: \\t]+:')",
-    message="""'headers has an item that does not have the form "Name: value"'""",
-)
-CSV_DELIMITER: Final = Rule(
-    holds=r"self.matches('^[\t -~]$')",
-    message="""'the delimiter is "' + self + '"; allowed is one ASCII character; a tab is "\\\\t" in double quotes'""",
-)
-CSV_SIGN: Final = Rule(
-    holds=r"self.matches('^[\t -~]?$')",
-    message="""'the value is "' + self + '"; allowed is one ASCII character, or none: ""'""",
-)
-
-STORAGE_RULES: Final[dict[str, tuple[Rule, ...]]] = {
-    f"spec.storage.{end}.{path}": (rule,)
-    for end in ("input", "output")
-    for path, rule in (
-        ("file.path", FILE_PATH),
-        ("file.csv.delimiter", CSV_DELIMITER),
-        ("file.csv.quote", CSV_SIGN),
-        ("file.csv.escape", CSV_SIGN),
-        ("krateo.api.verb", VERB),
-        ("krateo.api.headers[]", HEADER),
-    )
-}
-
 CONFIG_RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "spec": (*(_one_placement(field) for field in MODEL_FIELDS), ONE_MODEL),
     "spec.modelVersion": (MODEL_VERSION,),
@@ -136,5 +101,4 @@ CONFIG_RULES: Final[dict[str, tuple[Rule, ...]]] = {
     **PLACEMENT_RULES,
     **{f"spec.limits.{name}": (_size(LEAST_SIZE),) for name in ("chunk", "record", "response", "spool")},
     "spec.limits.window": (_size(LEAST_WINDOW),),
-    **STORAGE_RULES,
 }

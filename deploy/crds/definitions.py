@@ -18,7 +18,7 @@ from inferrun.resources import (
     InferenceRunStatus,
 )
 from inferrun.resources.status import NOT_OBSERVED
-from inferrun.resources.storage import SCHEMA_LABELS
+from inferrun.stores import SCHEMA_STORES
 
 KEEP_UNKNOWN_KEYS: Final = "x-kubernetes-preserve-unknown-fields"
 
@@ -88,7 +88,7 @@ def inference_config() -> Schema:
     spec["properties"]["parameters"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     for end in spec["properties"]["storage"]["properties"].values():
         # Add the schemas of the supported labels; unknown keys are preserved at every level, for custom images.
-        end["properties"] = {label: structural(model) for label, model in SCHEMA_LABELS.items()}
+        end["properties"] = {label: structural(model) for label, model in SCHEMA_STORES.items()}
         _keep_unknown_keys(end)
     return _definition(
         _resource(InferenceConfig, spec=spec, status=structural(InferenceConfigStatus)),

@@ -13,7 +13,7 @@ from deploy.crds.schema import Schema
 from inferrun import wellknown
 from inferrun.fields.resource_model import model_in
 from inferrun.resources import InferenceConfigSpec, InferenceRunSpec
-from inferrun.resources.storage import KNOWN_LABELS, RUN_LABEL
+from inferrun.stores import STORES, RunStorage
 
 _KSERVE: Final = "serving.kserve.io"
 _TARGETS: Final[dict[str, tuple[Schema, ...]]] = {
@@ -33,7 +33,7 @@ _TARGETS: Final[dict[str, tuple[Schema, ...]]] = {
     ),
     "retryOf": ({"kind": wellknown.RUN_KIND, "group": wellknown.GROUP},),
     "backfill/schedule": ({"kind": wellknown.RUN_KIND, "group": wellknown.GROUP},),
-    f"{RUN_LABEL}/name": ({"kind": wellknown.RUN_KIND, "group": wellknown.GROUP},),
+    f"{RunStorage.label}/name": ({"kind": wellknown.RUN_KIND, "group": wellknown.GROUP},),
 }
 """By the end of a field's path, what the field names."""
 
@@ -58,7 +58,7 @@ def name_references() -> Schema:
 def _storage_paths() -> Iterator[str]:
     for end in ("input", "output"):
         yield from (f"storage/{end}/{path}" for path in _OF_PACKAGES)
-        for label, model in KNOWN_LABELS.items():
+        for label, model in STORES.items():
             yield from (f"storage/{end}/{label}/{path}" for path in _paths(model))
 
 

@@ -41,6 +41,16 @@ def either(*names: str) -> str:
     return "[" + ", ".join(text(name) for name in names) + "]"
 
 
+def form_rule(field: str, *, allowed: str, matches: str, never: str) -> Rule:
+    """The rule of a text with a form (`inferrun.stores.declaration.Form`); `field` is its name, with [] for an item of a list."""
+    parts = [f"self.matches({text(f'^(?:{matches})$')})"] if matches else []
+    parts += [f"!self.matches({text(never)})"] if never else []
+    name, is_item, _ = field.partition("[]")
+    found = text(f"{name} has an item that is invalid; " if is_item else f'{name} is "')
+    shown = found if is_item else f"""{found} + self + '"; '"""
+    return Rule(holds=" && ".join(parts), message=f"{shown} + {text(allowed)}")
+
+
 ERROR_THRESHOLD: Final = Rule(
     holds=f"type(self) == int ? self >= 0 && self <= 999999999 : self.matches({text(PATTERN)})",
     message=f"""'errorThreshold is "' + string(self) + '"; allowed is {ALLOWED}'""",

@@ -15,6 +15,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from deploy.crds.rules import form_rule
+from inferrun.stores.declaration import FORM
+
 Schema = dict[str, Any]  # Any: a JSON schema is an arbitrary tree
 
 KEPT_KEYWORDS = (
@@ -72,6 +75,7 @@ def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
         if (
             isinstance(statement, ast.AnnAssign)
             and isinstance(statement.target, ast.Name)
+            and statement.target.id in model.model_fields
             and isinstance(following, ast.Expr)
             and isinstance(following.value, ast.Constant)
             and isinstance(following.value.value, str)
@@ -103,6 +107,8 @@ class _Translation:
         node |= {keyword: source[keyword] for keyword in KEPT_KEYWORDS if keyword in source}
         if node.get("type") == "integer":
             node["format"] = "int64"
+        if FORM in source:
+            node["x-kubernetes-validations"] = [form_rule(path.rpartition(".")[2], **source[FORM]).to_manifest()]
         if "properties" in source:
             node["properties"] = {}
             for name, child in source["properties"].items():

@@ -18,6 +18,7 @@ from inferrun.cli.app import CommandExit, fail, program
 from inferrun.cli.terminal import stderr
 from inferrun.client import InvalidRequest
 from inferrun.client.async_client import generated_name
+from inferrun.fields.problems import parse_problems
 from inferrun.names import is_subdomain
 from inferrun.resources import (
     InferenceConfig,
@@ -27,14 +28,13 @@ from inferrun.resources import (
     parse_config,
     parse_run,
 )
-from inferrun.resources.storage import AZURE_LABEL, GCS_LABEL, S3_LABEL
 from inferrun.resources.validation import (
     config_problems,
     config_warnings,
-    parse_problems,
     run_problems,
     unknown_fields,
 )
+from inferrun.stores import OBJECT_STORES
 from inferrun.text import one_line
 
 LINE_LIMIT: Final = 1000
@@ -141,12 +141,6 @@ MODEL_FORMS: Final = "URL of its inference endpoint, or name of an InferenceServ
 _OBJECT_FORMS: Final = "s3://BUCKET/PATH, gs://BUCKET/PATH, abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
 INPUT_FORMS: Final = f"{_OBJECT_FORMS}, pvc://CLAIM/PATH, https://HOST/FILE or a query that starts with SELECT"
 OUTPUT_FORMS: Final = f"{_OBJECT_FORMS}, pvc://CLAIM/PATH or table://TABLE"
-_ENDPOINTS: Final = {
-    S3_LABEL: "AWS_ENDPOINT_URL",
-    GCS_LABEL: "STORAGE_EMULATOR_HOST",
-    AZURE_LABEL: "AZURE_STORAGE_ENDPOINT",
-}
-"""Variables of the clouds' own programs that name another server."""
 
 
 def _name(text: str) -> str:
@@ -171,12 +165,12 @@ def _storage(text: str, *, is_input: bool) -> dict[str, object]:
     form = {"format": FORMATS[suffix]} if suffix else {}
     container, _, account = place.removesuffix(".dfs.core.windows.net").partition("@")
     label, names = {
-        "s3": (S3_LABEL, {"bucket": place}),
-        "gs": (GCS_LABEL, {"bucket": place}),
-        "abfss": (AZURE_LABEL, {"account": account, "container": container}),
+        "s3": ("s3", {"bucket": place}),
+        "gs": ("gcs", {"bucket": place}),
+        "abfss": ("azure", {"account": account, "container": container}),
     }.get(scheme, ("", {}))
     if label and all(names.values()) and path:
-        server = os.environ.get(_ENDPOINTS[label])
+        server = os.environ.get(OBJECT_STORES[label].endpoint_variables[-1])
         return {label: {**names, "path": path, **({"endpoint": server} if server else {}), **form}}
     if scheme == "pvc" and place and path:
         return {"file": {"claimName": place, "path": path, **form}}

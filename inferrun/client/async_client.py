@@ -24,7 +24,7 @@ from inferrun.client.errors import (
 from inferrun.client.kubernetes_runs import KubernetesRuns, body_of
 from inferrun.client.progress import progress_display
 from inferrun.client.run_logs import LogLine, follow_logs, read_logs
-from inferrun.fields.problems import describe
+from inferrun.fields.problems import describe, parse_problems
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError, NotConfigured
 from inferrun.kube.kubeconfig import selected_kubeconfig
@@ -36,7 +36,6 @@ from inferrun.resources.backfill import BackfillOrder, BackfillSelection
 from inferrun.resources.cron import DEFAULT_TIME_ZONE
 from inferrun.resources.fire_times import previous_time
 from inferrun.resources.run import EXECUTION_FIELDS
-from inferrun.resources.validation import parse_problems
 from inferrun.results import PredictedRows, ResultsUnreachable, read_results
 from inferrun.results.access import Access, ReadSecret
 from inferrun.results.frames import Frame, upload_frame, with_results

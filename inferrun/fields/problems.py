@@ -1,12 +1,16 @@
 """An invalid field of a resource, as people read it: its path of JSON names, its value and what is allowed. Pure."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from pydantic import BaseModel, ValidationError
+
+from inferrun.fields.resource_model import model_in
 from inferrun.fields.scalars import MESSAGE_LIMIT
+from inferrun.suggestions import did_you_mean
 from inferrun.text import one_line, public_url
 
 SHOWN_VALUE_LIMIT: Final = 120
@@ -20,6 +24,24 @@ HIDDEN: Final = "(not shown)"
 """In place of a value that may be confidential."""
 
 FIELD_LIMIT: Final = 200
+
+CONFIDENTIAL: Final = frozenset({"headers", "payload", "headersFrom"})
+"""Fields whose values may contain credentials: their problems are reported without the value."""
+
+_URLS: Final = frozenset({"endpoint", "url"})
+"""Fields of which only the part of a URL that is public is shown."""
+
+_REQUIREMENTS: Final = {
+    "missing": "it is required",
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list",
+    "frozen_set_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+}
+"""Requirements in the terms of a manifest, for pydantic's error types that use the terms of Python."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,3 +83,34 @@ def shown(value: object) -> str:
         case _:
             text = json.dumps(value, default=str)
     return one_line(text, limit=SHOWN_VALUE_LIMIT)
+
+
+def parse_problems(error: ValidationError, *, path: str = "") -> tuple[Problem, ...]:
+    """The first problems because of which an object at `path` is not what it should be."""
+    found = []
+    for entry in error.errors(include_url=False)[: MAX_PROBLEMS + 1]:
+        names, kind, rule, given = [str(part) for part in entry["loc"]], entry["type"], entry["msg"], entry["input"]
+        is_url = bool(names) and names[-1] in _URLS and isinstance(given, str)
+        value = HIDDEN if CONFIDENTIAL.intersection(names) else shown(public_url(given) if is_url else given)
+        allowed = _REQUIREMENTS.get(kind) or f"allowed: {rule[:1].lower()}{rule[1:]}"
+        if kind == "value_error":
+            allowed = str(entry["ctx"]["error"])
+        field = one_line(".".join(filter(None, [path, *names])), limit=FIELD_LIMIT)
+        found.append(Problem(field=field, value=None if kind == "missing" else value, allowed=allowed))
+    return tuple(found)
+
+
+def unknown_keys(value: object, *, model: type[BaseModel], path: str) -> Iterator[Problem]:
+    """The keys that an object of the model does not have. A value may be a misplaced credential."""
+    if not isinstance(value, dict):
+        return
+    below = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    for key, inner in value.items():
+        if key not in below:
+            allowed = f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}"
+            yield Problem(field=one_line(f"{path}.{key}", limit=FIELD_LIMIT), value=HIDDEN, allowed=allowed)
+        elif (kind := model_in(below[key])) is not None and isinstance(inner, list):
+            for at, one in enumerate(inner):
+                yield from unknown_keys(one, model=kind, path=f"{path}.{key}.{at}")
+        elif kind is not None:
+            yield from unknown_keys(inner, model=kind, path=f"{path}.{key}")

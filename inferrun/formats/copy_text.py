@@ -32,6 +32,13 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def table_names(table: str) -> dict[str, str]:
+    """Return the names of a table with results and of the two beside it, as SQL: `table`, `runs` and `chunks`."""
+    *schema, name = table.split(".")
+    names = {"table": name, "runs": "inferrun_runs", "chunks": "inferrun_chunks"}
+    return {key: ".".join(map(quoted, (*schema, one))) for key, one in names.items()}
+
+
 class TableRows:
     """The columns of a table with the results of a run; `roles` are their names with what they are, empty if it is not known."""
 

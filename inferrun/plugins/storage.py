@@ -1,55 +1,61 @@
-"""What the storage objects of all labels, and the Secrets that they name, have in common."""
+"""What the storage objects of all labels, and the Secrets that they name, have in common.
+
+A store is declared as a model (`Store`): its members with their defaults and forms (`Form`), marked with INPUT or OUTPUT if they
+have a meaning at one end, and rules for several members (`Store.problems`).
+"""
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
+from inferrun.fields.problems import Problem, invalid
+from inferrun.fields.secrets import SecretRef
 from inferrun.plugins.errors import ContractError, RunnerError
+from inferrun.stores.dataset import ColumnTypes
+from inferrun.stores.declaration import (
+    INPUT,
+    OUTPUT,
+    End,
+    Flag,
+    Form,
+    InvalidStorage,
+    Spec,
+    StorageSpec,
+    Store,
+    read_storage,
+)
+from inferrun.stores.s3 import ACCESS_KEYS, access_key
 
-_CONFIDENTIAL = {"headers", "payload", "modelUrl", "endpoint"}
-"""Members whose values may contain credentials; only their names are shown."""
-
-
-class MountedRef(BaseModel):
-    """The name of a Secret, which the control plane mounts from the run's namespace."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str = Field(min_length=1)
-
-
-class StorageSpec(BaseModel):
-    """A storage object or a part of one. Unknown members are an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-Spec = TypeVar("Spec", bound=StorageSpec)
+__all__ = [
+    "ACCESS_KEYS",
+    "INPUT",
+    "OUTPUT",
+    "ColumnTypes",
+    "End",
+    "Flag",
+    "Form",
+    "MountedSecret",
+    "Problem",
+    "SecretRef",
+    "StorageSpec",
+    "Store",
+    "access_key",
+    "authorization_of",
+    "invalid",
+    "naming_secret_field",
+    "read_spec",
+]
 
 
 def read_spec(spec: Mapping[str, object], model: type[Spec], *, field: str) -> Spec:
-    """Validate the storage object in a field such as `input.file`. Raises ContractError with the field."""
+    """Read the storage object in a field of the contract such as `input.file`. Raises ContractError with what is wrong."""
+    end: End = "input" if field.split(".")[-2] == "input" else "output"
     try:
-        return model.model_validate(spec)
-    except ValidationError as error:
-        raise ContractError(f"{field}.{describe_invalid(error)}") from error
-
-
-def describe_invalid(error: ValidationError) -> str:
-    """Describe the first problem as `field: what is allowed, got value`."""
-    wrong = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in wrong["loc"])
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    if wrong["type"] == "missing":
-        return f"{field}: required{more}"
-    is_shown = isinstance(wrong["input"], (str, int, float)) and not _CONFIDENTIAL & set(wrong["loc"])
-    value = f", got {str(wrong['input'])[:120]!r}" if is_shown else ""
-    return f"{field + ': ' if field else ''}{wrong['msg']}{value}{more}"
+        return read_storage(spec, model, end=end, path=field)
+    except InvalidStorage as error:
+        raise ContractError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,11 @@ class MountedSecret:
                 raise ValueError(f"key {key} of Secret {self.name!r} must be {kind}")
             return text
         return ""
+
+    def values(self, keys: Iterable[str], *, is_ascii: bool = False, has_lines: bool = False) -> dict[str, str]:
+        """Return the texts of the keys that exist. Raises ValueError with Secret and key."""
+        found = (key for key in keys if (self.folder / key).exists())
+        return {key: self.value(key, is_ascii=is_ascii, has_lines=has_lines) for key in found}
 
 
 @contextmanager

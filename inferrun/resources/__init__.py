@@ -36,7 +36,8 @@ from inferrun.resources.status import (
     ModelStatus,
     WorkflowReference,
 )
-from inferrun.resources.storage import EndpointReference, FileStorage, KrateoApi, KrateoStorage
+from inferrun.stores import FileStorage, KrateoStorage
+from inferrun.stores.krateo import EndpointReference, KrateoApi
 
 __all__ = [
     "ActiveRun",

@@ -14,13 +14,13 @@ from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
 from inferrun.fields.resource_model import ResourceModel
 from inferrun.fields.scalars import ResourceName, Seconds
+from inferrun.fields.secrets import SecretKey, SecretRef
 from inferrun.resources.connection import MAX_HEADERS, ModelHeader
 from inferrun.resources.parameters import MAX_PARAMETERS, Parameter
 from inferrun.resources.placement import Affinity, NodeLabels, Placement, SpreadConstraints, Tolerations
 from inferrun.resources.references import Metadata, SecretReference, ServiceReference
 from inferrun.resources.request import RequestTemplate
 from inferrun.resources.status import InferenceConfigStatus
-from inferrun.resources.storage import SecretRef
 from inferrun.resources.tensors import ColumnName, TensorMapping
 
 RUN_AS_USER: Final = 65532
@@ -36,13 +36,6 @@ BackoffLimit = Annotated[int, Field(ge=0, le=100)]
 Threshold = int | Annotated[str, Field(max_length=16)]
 CanaryRecords = Annotated[int, Field(ge=1, le=1_000_000)]
 Shards = Annotated[int, Field(ge=1, le=MAX_SHARDS)]
-QUANTITY: Final = r"^[+-]?[0-9.]+([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
-"""What a quantity may look like. With an exponent of nine digits, which Kubernetes allows, it takes the API server more than half a
-minute to read it."""
-
-SIZE: Final = r"^[1-9][0-9]{0,12}([kMGT]|[KMGT]i)?$"
-"""What a size in bytes may look like: a quantity without fractions."""
-
 LEAST_SIZE: Final = "1Ki"
 LEAST_WINDOW: Final = "1Mi"
 LARGEST_SIZE: Final = "1Ti"
@@ -123,7 +116,7 @@ class ConfigMapKey(ResourceModel):
     name: ResourceName
     """Name of a ConfigMap in the namespace of the run."""
 
-    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
+    key: SecretKey | None = None
     """Key of the ConfigMap. Default: cabundle.crt, as in KServe's own ConfigMaps."""
 
 

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from inferrun.fields.problems import HIDDEN, Problem, invalid
 from inferrun.fields.resource_model import ResourceModel
+from inferrun.fields.secrets import SecretKeyReference
 from inferrun.http_headers import is_credential, model_header_fault
-from inferrun.resources.storage import SecretKeyReference
 from inferrun.text import public_url
 
 MAX_HEADERS: Final = 16

@@ -4,7 +4,7 @@ The config must be valid. What is wrong with a value is reported with the field 
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from inferrun.fields.problems import Problem, invalid
 from inferrun.placeholders import PARAMS, RUN, Values
@@ -12,13 +12,10 @@ from inferrun.resources.config import InferenceConfig
 from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import effective_parameters, given_problems
 from inferrun.resources.run import InferenceRun
-from inferrun.resources.storage import KNOWN_LABELS, SCHEMA_LABELS
-from inferrun.resources.store_rules import End
 from inferrun.resources.templates import Given, TemplateFault, UnfitValue, resolve_storage
 from inferrun.resources.validation import storage_problems, template_problem
-
-VALUES_KEY: Final = "values"
-"""In the contract's object for an SQL input: the values of its query, in the order of their settings in the session."""
+from inferrun.stores import SCHEMA_STORES, STORES, End
+from inferrun.stores.sql import VALUES_KEY
 
 Storage = dict[str, Any]  # Any: free-form storage
 
@@ -57,7 +54,7 @@ def resolve(run: InferenceRun, config: InferenceConfig, *, is_our_runner: bool) 
 def _resolve_end(
     storage: Storage, end: End, given: Given, *, config: InferenceConfig, is_our_runner: bool
 ) -> tuple[Storage, list[Problem]]:
-    models, found, problems = KNOWN_LABELS if is_our_runner else SCHEMA_LABELS, dict(storage), []
+    models, found, problems = STORES if is_our_runner else SCHEMA_STORES, dict(storage), []
     for label in models.keys() & storage.keys():
         path = f"spec.storage.{end}.{label}"
         resolved = resolve_storage(storage[label], model=models[label], path=path, given=given)

@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from pydantic import BaseModel
-
 from inferrun.contract import MAX_BYTES
 from inferrun.nesting import check_depth
 from inferrun.placeholders import (
@@ -28,7 +26,7 @@ from inferrun.placeholders import (
 )
 from inferrun.resources.parameters import Parameter
 from inferrun.resources.sql_text import PartKind, parts_of
-from inferrun.resources.storage import OBJECT_STORES, FileStorage, HttpStorage, KrateoStorage, RunStorage, SqlStorage
+from inferrun.stores import Store
 
 SETTING: Final = "inferrun.p"
 """What a value of a query is called in the session of the database, with its number from 1."""
@@ -235,18 +233,17 @@ def _joined(pieces: Iterable[_Piece]) -> str:
     return "".join(piece for piece, _ in pieces)
 
 
-_PLACES: Final[dict[type[BaseModel], Mapping[tuple[str, ...], Callable[[_Resolution, str], str]]]] = {
-    FileStorage: {("path",): _Resolution.path},
-    **{store: {("path",): _Resolution.path} for store in OBJECT_STORES.values()},
-    HttpStorage: {("url",): _Resolution.url},
-    RunStorage: {("name",): _Resolution.object_name, ("schedule",): _Resolution.object_name},
-    SqlStorage: {("query",): _Resolution.query, ("table",): _Resolution.table},
-    KrateoStorage: {
-        ("api", "path"): _Resolution.url_path,
-        ("api", "headers"): _Resolution.header,
-        ("api", "payload"): _Resolution.json,
-    },
+_KINDS: Final[dict[str, Callable[[_Resolution, str], str]]] = {
+    "path": _Resolution.path,
+    "url": _Resolution.url,
+    "url_path": _Resolution.url_path,
+    "header": _Resolution.header,
+    "json": _Resolution.json,
+    "object_name": _Resolution.object_name,
+    "query": _Resolution.query,
+    "table": _Resolution.table,
 }
+"""What a member of a storage object can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +256,9 @@ class ResolvedObject:
 
 
 # Any: free-form storage
-def resolve_storage(storage: Any, *, model: type[BaseModel], path: str, given: Given) -> ResolvedObject:
+def resolve_storage(storage: Any, *, model: type[Store], path: str, given: Given) -> ResolvedObject:
     """The object of a label, which is located at `path`, and why strings in it could not be resolved."""
-    resolution = _Resolution(given, _PLACES.get(model, {}))
+    resolution = _Resolution(given, {names: _KINDS[kind] for names, kind in model.placeholders.items()})
     return ResolvedObject(resolution.of(storage, (), path), resolution.values, resolution.faults)
 
 

@@ -8,19 +8,17 @@ problem names the field, its value and what is allowed.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from decimal import Decimal, InvalidOperation
 from itertools import chain, islice
 from typing import Final
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue
 
 from inferrun.contract import MAX_BYTES, RESULT_MEMBERS
 from inferrun.error_threshold import ErrorThreshold
-from inferrun.fields.problems import FIELD_LIMIT, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown
-from inferrun.fields.resource_model import model_in
-from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
+from inferrun.fields.problems import CONFIDENTIAL, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown, unknown_keys
+from inferrun.fields.quantities import QUANTITY, SIZE, amount
+from inferrun.http_headers import is_credential, split_header
 from inferrun.placeholders import has_placeholders
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import (
@@ -29,8 +27,6 @@ from inferrun.resources.config import (
     LEAST_WINDOW,
     MODEL_FIELDS,
     MODEL_VERSIONS,
-    QUANTITY,
-    SIZE,
     InferenceConfigSpec,
     JoinSource,
     ResourceRequirements,
@@ -42,19 +38,14 @@ from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
 from inferrun.resources.request import HTTP, MAX_BODY_BYTES, MAX_SCHEMA_BYTES, request_problems
 from inferrun.resources.run import InferenceRunSpec
-from inferrun.resources.storage import (
-    HTTP_VERBS,
-    KNOWN_LABELS,
-    KRATEO_LABEL,
-    SCHEMA_LABELS,
-    FileStorage,
-    KrateoStorage,
-)
-from inferrun.resources.store_rules import End, shard_obstacle, store_problems
+from inferrun.resources.sharding import shard_obstacle
 from inferrun.resources.templates import TemplateFault, UnfitValue, resolve_storage, sample_of
 from inferrun.resources.tensors import TensorMapping
+from inferrun.stores import SCHEMA_STORES, STORES, End, KrateoStorage, Store
+from inferrun.stores.dataset import FORMATS, DatasetStorage, unknown_format
+from inferrun.stores.declaration import InvalidStorage, read_storage
 from inferrun.suggestions import did_you_mean
-from inferrun.text import one_line, public_url
+from inferrun.text import public_url
 from inferrun.timestamps import rfc3339
 
 API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc(\..*)?)?)?(:443)?/?$")
@@ -65,38 +56,6 @@ TENSOR_PROTOCOLS: Final = ("v1", "v2", GRPC)
 REQUEST_PROTOCOLS: Final = ("openai", HTTP)
 OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, *REQUEST_PROTOCOLS)
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
-_CONFIDENTIAL: Final = frozenset({"headers", "payload", "headersFrom"})
-"""Fields whose values may contain credentials: their problems are reported without the value."""
-
-_UNITS: Final = {
-    **{f"{letter}i": Decimal(1024**power) for power, letter in enumerate("KMGTPE", start=1)},
-    **{letter: Decimal(1000**power) for power, letter in enumerate("kMGTPE", start=1)},
-    "m": Decimal("0.001"),
-    "u": Decimal("0.000001"),
-    "n": Decimal("0.000000001"),
-}
-
-_REQUIREMENTS: Final = {
-    "missing": "it is required",
-    "string_type": "must be a string",
-    "tuple_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-}
-"""Requirements in the terms of a manifest, for pydantic's error types that use the terms of Python."""
-
-
-def parse_problems(error: ValidationError) -> tuple[Problem, ...]:
-    """The first problems because of which a resource could not be parsed."""
-    found = []
-    for entry in error.errors(include_url=False, include_context=False)[: MAX_PROBLEMS + 1]:
-        path, kind, rule = [str(part) for part in entry["loc"]], entry["type"], entry["msg"]
-        value = HIDDEN if _CONFIDENTIAL.intersection(path) else shown(entry["input"])
-        allowed = _REQUIREMENTS.get(kind) or f"allowed: {rule[:1].lower()}{rule[1:]}"
-        field = one_line(".".join(path), limit=FIELD_LIMIT)
-        found.append(Problem(field=field, value=None if kind == "missing" else value, allowed=allowed))
-    return tuple(found)
 
 
 def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) -> tuple[Problem, ...]:
@@ -106,7 +65,7 @@ def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) 
 
 def unknown_fields(stored: object, *, model: type[BaseModel]) -> Iterator[Problem]:
     """Fields of a manifest's spec that do not exist. The API server drops them, and only strict clients report it."""
-    yield from _unknown_keys(_at(stored, "spec"), model=model, path="spec")  # type: ignore[arg-type]  # it is JSON
+    yield from unknown_keys(_at(stored, "spec"), model=model, path="spec")
 
 
 def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
@@ -131,7 +90,7 @@ def config_warnings(config: InferenceConfig) -> tuple[str, ...]:
     """What is valid and should be changed: headers with credentials, which everyone who may read the config can see."""
     found, seen = [], "can be seen by everyone who may read this config"
     for end in ("input", "output"):
-        headers = _at(getattr(config.spec.storage, end), KRATEO_LABEL, "api", "headers")
+        headers = _at(getattr(config.spec.storage, end), KrateoStorage.label, "api", "headers")
         for index, header in enumerate(headers if isinstance(headers, list) else ()):
             if isinstance(header, str) and is_credential(name := split_header(header)[0]):
                 field = f"spec.storage.{end}.krateo.api.headers.{index} ({shown(name)})"
@@ -238,10 +197,10 @@ def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         yield Problem(field="spec.tensors", value=f"set with the protocol {shown(protocol)}", allowed=supported)
     copies = spec.join_source is JoinSource.INPUT or bool(copied)
     remedy = "rows of a data handler have no named columns; remove tensors.inputs, joinSource and passThroughColumns"
-    if (copies or fed) and KRATEO_LABEL in (spec.storage.input or {}):
-        yield invalid(f"spec.storage.input.{KRATEO_LABEL}", "used with columns", remedy)
-    if copies and KRATEO_LABEL in (spec.storage.output or {}):
-        yield invalid(f"spec.storage.output.{KRATEO_LABEL}", "used with columns", remedy)
+    if (copies or fed) and KrateoStorage.label in (spec.storage.input or {}):
+        yield invalid(f"spec.storage.input.{KrateoStorage.label}", "used with columns", remedy)
+    if copies and KrateoStorage.label in (spec.storage.output or {}):
+        yield invalid(f"spec.storage.output.{KrateoStorage.label}", "used with columns", remedy)
 
 
 def _request_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
@@ -342,15 +301,15 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         ("input", spec.storage.input or {}),
         ("output", spec.storage.output or {}),
     )
-    own_runner, known = spec.image is None, ", ".join(KNOWN_LABELS)
-    models = KNOWN_LABELS if own_runner else SCHEMA_LABELS
+    own_runner, known = spec.image is None, ", ".join(STORES)
+    models = STORES if own_runner else SCHEMA_STORES
     for name, end in ends:
         path = f"spec.storage.{name}"
         if own_runner and not end:
             yield invalid(path, None, f"the built-in runner requires one of the labels {known}")
         for label in end if own_runner else ():
-            if label not in KNOWN_LABELS:
-                supported = f"the built-in runner supports {known}{did_you_mean(label, KNOWN_LABELS)}"
+            if label not in STORES:
+                supported = f"the built-in runner supports {known}{did_you_mean(label, STORES)}"
                 allowed = f"{supported}; any other label requires a custom image in spec.image"
                 yield invalid(f"{path}.{label}", shown(end[label]), allowed)
         if own_runner and len(end) > 1:
@@ -362,6 +321,9 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
                 yield from map(template_problem, sample.faults)
                 if not sample.faults:
                     yield from storage_problems(sample.storage, model=models[label], end=name, path=f"{path}.{label}")
+                form = _at(value, "format") if issubclass(models[label], DatasetStorage) else None
+                if own_runner and form and isinstance(form, str) and form not in FORMATS:
+                    yield unknown_format(f"{path}.{label}.format", form)
                 if isinstance(value, dict) and "workloadIdentity" in value and not spec.service_account_name:
                     reason = "but serviceAccountName is not set, whose token it would be"
                     yield invalid(f"{path}.{label}.workloadIdentity", "set", reason)
@@ -372,7 +334,7 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
 
 def template_problem(fault: TemplateFault) -> Problem:
     """The problem of a string with placeholders, if that is what is wrong."""
-    cause, is_hidden = fault.cause, not _CONFIDENTIAL.isdisjoint(fault.field.split("."))
+    cause, is_hidden = fault.cause, not CONFIDENTIAL.isdisjoint(fault.field.split("."))
     allowed = str(cause)
     if isinstance(cause, UnfitValue):
         allowed = f'{cause.placeholder} stands for "{shown(cause.value)}" there, which {cause.why}'
@@ -381,48 +343,12 @@ def template_problem(fault: TemplateFault) -> Problem:
     return Problem(field=fault.field, value=HIDDEN if is_hidden else shown(fault.template), allowed=allowed)
 
 
-def storage_problems(value: JsonValue, *, model: type[BaseModel], end: End, path: str) -> Iterator[Problem]:
+def storage_problems(value: JsonValue, *, model: type[Store], end: End, path: str) -> Iterator[Problem]:
     """The problems of the object of a label that the built-in runner supports, in which placeholders are resolved."""
-    yield from _unknown_keys(value, model=model, path=path)
     try:
-        storage = model.model_validate(value)
-    except ValidationError as error:
-        for problem in parse_problems(error):
-            yield replace(problem, field=f"{path}.{problem.field}" if problem.field else path)
-        return
-    if isinstance(storage, KrateoStorage):
-        for index, header in enumerate(storage.api.headers or ()):
-            if fault := header_fault(header):
-                yield Problem(field=f"{path}.api.headers.{index}", value=HIDDEN, allowed=fault)
-        for index, source in enumerate(storage.api.headers_from or ()):
-            if fault := name_fault(source.name):
-                yield invalid(f"{path}.api.headersFrom.{index}.name", source.name, fault)
-    # Values of the right type that are still invalid: a path outside the claim, an unknown verb.
-    given = storage.model_dump(by_alias=True)
-    file_path, verb = given.get("path"), _at(given, "api", "verb")
-    if isinstance(file_path, str) and (file_path.startswith("/") or "\0" in file_path or ".." in file_path.split("/")):
-        yield invalid(f"{path}.path", file_path, 'must be a path relative to the root of the claim, without ".."')
-    if isinstance(verb, str) and verb.upper() not in HTTP_VERBS:
-        yield invalid(f"{path}.api.verb", verb, f"must be one of {', '.join(HTTP_VERBS)}")
-    yield from store_problems(storage, end=end, path=path)
-
-
-def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Iterator[Problem]:
-    if not isinstance(value, dict):
-        return
-    below = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
-    for key, inner in value.items():
-        if key not in below:
-            yield Problem(
-                field=one_line(f"{path}.{key}", limit=FIELD_LIMIT),
-                value=shown(inner) if issubclass(model, FileStorage) else HIDDEN,  # it may be a misplaced credential
-                allowed=f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
-            )
-        elif (kind := model_in(below[key])) is not None and isinstance(inner, list):
-            for at, one in enumerate(inner):
-                yield from _unknown_keys(one, model=kind, path=f"{path}.{key}.{at}")
-        elif kind is not None:
-            yield from _unknown_keys(inner, model=kind, path=f"{path}.{key}")
+        read_storage(value, model, end=end, path=path)
+    except InvalidStorage as invalid_storage:
+        yield from invalid_storage.problems
 
 
 def _resource_problems(resources: ResourceRequirements | None) -> Iterator[Problem]:
@@ -449,15 +375,3 @@ def _limit_problems(limits: RunnerLimits | None) -> Iterator[Problem]:
         least = LEAST_WINDOW if name == "window" else LEAST_SIZE
         if not re.fullmatch(SIZE, str(value)) or not amount(least) <= amount(value) <= amount(LARGEST_SIZE):
             yield invalid(f"spec.limits.{name}", value, f"must be a size from {least} to {LARGEST_SIZE}, such as 64Mi")
-
-
-def amount(quantity: int | str) -> Decimal:
-    """The value of a Kubernetes quantity such as 500m, 1.5 or 256Mi; 0 if it is invalid."""
-    text = str(quantity)
-    if not re.fullmatch(QUANTITY, text):
-        return Decimal(0)
-    unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
-    try:
-        return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, 1)
-    except InvalidOperation:
-        return Decimal(0)

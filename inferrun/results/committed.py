@@ -6,25 +6,18 @@ The status has the contract, in which all placeholders are resolved: the config 
 import binascii
 from base64 import b64decode
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar, cast
 
 from pydantic import ValidationError
 
 from inferrun.contract import Contract
-from inferrun.fields.resource_model import ResourceModel
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun
-from inferrun.resources.storage import FILE_LABEL, OBJECT_STORES, SQL_LABEL, FileStorage, ObjectStorage, SqlStorage
 from inferrun.results.errors import NoResults, ResultsError, RunNotEnded
+from inferrun.stores import READABLE_LABELS, STORES, FileStorage, ObjectStorage, SqlStorage, Store
+from inferrun.stores.declaration import InvalidStorage, read_storage
 
-Storage = TypeVar("Storage", bound=ResourceModel)
-
-READABLE: Final[dict[str, type[FileStorage] | type[ObjectStorage] | type[SqlStorage]]] = {
-    FILE_LABEL: FileStorage,
-    **OBJECT_STORES,
-    SQL_LABEL: SqlStorage,
-}
-"""The labels of outputs that can be read."""
+Storage = TypeVar("Storage", bound=Store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +57,12 @@ def committed_output(run: InferenceRun) -> CommittedOutput:
         raise NoResults(f"{name} has no manifest: its image, or the store of its output, does not commit one")
     contract = contract_of(run)
     label, stored = next(iter(contract.output.items()), ("", {}))
-    if label not in READABLE:
-        raise NoResults(f"{name} wrote to the store {label!r}, which cannot be read; allowed: {', '.join(READABLE)}")
-    store = storage_of(READABLE[label], stored, field=f"output.{label}")
+    if label not in READABLE_LABELS:
+        raise NoResults(
+            f"{name} wrote to the store {label!r}, which cannot be read; allowed: {', '.join(READABLE_LABELS)}"
+        )
+    found = storage_of(STORES[label], stored, field=f"output.{label}")
+    store = cast("FileStorage | ObjectStorage | SqlStorage", found)
     return CommittedOutput(run=name, contract=contract, store=store, manifest_sha256=status.output.sha256)
 
 
@@ -81,6 +77,6 @@ def contract_of(run: InferenceRun) -> Contract:
 def storage_of(model: type[Storage], stored: object, *, field: str) -> Storage:
     """Return a storage object of the contract. Raises ResultsError."""
     try:
-        return model.model_validate(stored)
-    except ValidationError as error:
-        raise ResultsError(f"{field} of the contract is not valid: {error.errors()[0]['msg']}") from error
+        return read_storage(stored, model, end="output" if field.startswith("output") else "input", path=field)
+    except InvalidStorage as error:
+        raise ResultsError(f"the contract is not valid: {error}") from error

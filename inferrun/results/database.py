@@ -5,29 +5,19 @@ PGPASSFILE, …) if the environment names a server.
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from inferrun.resources.storage import SqlStorage
 from inferrun.results.access import Access, load
 from inferrun.results.errors import ResultsUnreachable
+from inferrun.stores.sql import SqlStorage, login_of
 
 if TYPE_CHECKING:
     import psycopg
 
     Connection = psycopg.Connection[tuple[object, ...]]
-
-_KEYS: Final = {
-    "host": ("host",),
-    "port": ("port",),
-    "dbname": ("dbname", "database"),
-    "user": ("username", "user"),
-    "password": ("password",),
-    "sslmode": ("sslmode",),
-}
-"""What libpq is given, and the keys of a Secret for it."""
 
 _LOGINS: Final = ("PGHOST", "PGHOSTADDR", "PGSERVICE")
 _CONNECT_SECONDS: Final = 10
@@ -61,20 +51,18 @@ class DatabaseRows:
         common: dict[str, str | int] = {"application_name": "inferrun", "connect_timeout": _CONNECT_SECONDS}
         if self._login is None:
             return common
-        found = _parameters_of(self._login)
-        if authority := self._login.get("ca.crt"):
-            folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="inferrun-")))
-            (folder / "ca.crt").write_text(authority)
-            found = {"sslmode": "verify-full", **found, "sslrootcert": str(folder / "ca.crt")}
+        authority = None
+        if certificate := self._login.get("ca.crt"):
+            authority = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="inferrun-"))) / "ca.crt"
+            authority.write_text(certificate)
+        try:
+            login = login_of(self._login, whose="the login for the database", authority=authority, needs_password=False)
+        except ValueError as error:
+            raise ResultsUnreachable(str(error)) from error
+        found: dict[str, str | int] = {"host": login.host, "port": login.port, "dbname": login.database}
+        found |= {"user": login.user, "sslmode": login.ssl_mode}
+        if login.password:
+            found["password"] = login.password
+        if authority:
+            found["sslrootcert"] = str(authority)
         return {**common, **found}
-
-
-def _parameters_of(login: Mapping[str, str]) -> dict[str, str]:
-    found = {
-        name: value.strip()
-        for name, keys in _KEYS.items()
-        if (value := next((login[key] for key in keys if login.get(key)), None)) is not None
-    }
-    if missing := [_KEYS[name][0] for name in ("host", "dbname", "user") if name not in found]:
-        raise ResultsUnreachable(f"the credentials for the database have no key {' and no key '.join(missing)}")
-    return found

@@ -16,12 +16,12 @@ from inferrun.plugins import ID_COLUMN
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import JoinSource
 from inferrun.resources.resolution import resolve
-from inferrun.resources.storage import OBJECT_STORES
 from inferrun.results.access import Access, load
 from inferrun.results.bucket import BucketFiles
 from inferrun.results.committed import storage_of
 from inferrun.results.errors import ResultsError
 from inferrun.results.table import PredictedRows
+from inferrun.stores import OBJECT_STORES
 
 if TYPE_CHECKING:
     import pyarrow
@@ -54,8 +54,8 @@ def upload_frame(frame: object, run: InferenceRun, config: InferenceConfig, *, a
     resolved = resolve(run, config, is_our_runner=True)
     if resolved.problems:
         raise ResultsError(describe(resolved.problems))
-    storage = storage_of(OBJECT_STORES[label], resolved.input[label], field=f"storage.input.{label}")
-    spec, form = config.spec, storage.format or "jsonl"
+    storage = storage_of(OBJECT_STORES[label], resolved.input[label], field=f"input.{label}")
+    spec, form = config.spec, storage.format
     inputs = (spec.tensors and spec.tensors.inputs) or ()
     is_named = any(one.columns for one in inputs)
     has_columns = is_named or bool(spec.pass_through_columns) or spec.join_source is JoinSource.INPUT

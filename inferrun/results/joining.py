@@ -17,10 +17,8 @@ from typing import BinaryIO, Final, cast
 
 from inferrun.contract import RESULT_MEMBERS
 from inferrun.formats.compressions import compressions_of
-from inferrun.formats.csv.dialect import CsvDialect
-from inferrun.formats.csv.format import Csv
 from inferrun.formats.dataset import find, partitions_of, split_pattern
-from inferrun.formats.jsonl.format import Jsonl
+from inferrun.formats.declared import as_declared
 from inferrun.formats.named_columns import columns_of
 from inferrun.formats.partitions import DatasetFile
 from inferrun.manifest import Manifest, fingerprint_of_objects
@@ -35,8 +33,6 @@ from inferrun.plugins import (
     PlannedObject,
     RunnerError,
 )
-from inferrun.resources.resolution import VALUES_KEY
-from inferrun.resources.storage import FILE_LABEL, OBJECT_STORES, SQL_LABEL, FileStorage, ObjectStorage, SqlStorage
 from inferrun.resources.templates import SETTING
 from inferrun.results.access import Access, load
 from inferrun.results.bucket import BucketFiles
@@ -47,6 +43,8 @@ from inferrun.results.errors import InputChanged, NoResults, ResultsError, Resul
 from inferrun.results.files import Files
 from inferrun.results.stores import load_format
 from inferrun.results.table import InputRow, ReadInput, Row
+from inferrun.stores import OBJECT_STORES, FileStorage, ObjectStorage, SqlStorage
+from inferrun.stores.sql import bound_values
 
 _KEY: Final = "inferrun_key"
 """The column with the id of a row, if the query has none."""
@@ -64,7 +62,7 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
     """Return what reads the input of a run. Raises ResultsError."""
     label = next(iter(output.contract.input), "")
     stored = output.contract.input.get(label, {})
-    if label == FILE_LABEL:
+    if label == FileStorage.label:
         storage = storage_of(FileStorage, stored, field="input.file")
         root = access.claim(storage.claim_name)
         if root is None:
@@ -75,9 +73,9 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
     if label in OBJECT_STORES:
         bucket = storage_of(OBJECT_STORES[label], stored, field=f"input.{label}")
         return _reader_of_files(BucketFiles(bucket, access), bucket, output, expected=manifest.fingerprint)
-    if label == SQL_LABEL:
-        table = storage_of(SqlStorage, stored, field="input.sql")
-        values = cast("list[str]", stored.get(VALUES_KEY) or [])
+    if label == SqlStorage.label:
+        own, values = bound_values(stored)
+        table = storage_of(SqlStorage, own, field="input.sql")
         database = DatabaseRows(table, access)
         return lambda: _query(database, table, values)
     if (upstream := output.contract.input_run) is not None:
@@ -93,16 +91,13 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
 def _reader_of_files(
     files: Files, storage: FileStorage | ObjectStorage, output: CommittedOutput, *, expected: str = ""
 ) -> ReadInput:
-    name = storage.format or "jsonl"
+    name = storage.format
     record_format = load_format(name)
     columns = columns_of(output.contract)
     able = record_format.abilities
     if (columns or able.typed) and able.with_columns:
         record_format = able.with_columns(ColumnSelection(columns.fed, columns.copied, copies_all=True))
-    if storage.missing_columns == "Null" and isinstance(record_format, Jsonl):
-        record_format = record_format.with_nulls()
-    if storage.csv is not None and isinstance(record_format, Csv):
-        record_format = record_format.with_dialect(CsvDialect.model_validate(storage.csv.to_manifest()))
+    record_format = as_declared(record_format, storage)
 
     def read() -> Iterator[InputRow]:
         folder, found = _find(files, storage, suffixes=record_format.suffixes)
@@ -110,7 +105,7 @@ def _reader_of_files(
             raise InputChanged(f"the input of {output.run} is not there any more: {storage.path}")
         if expected and fingerprint_of_objects((folder + one.name, one.size, one.tag) for one in found) != expected:
             raise InputChanged(f"the objects of the input of {output.run} have changed since it read them")
-        for one, partition in zip(found, partitions_of(found, storage.partitions or {}), strict=True):
+        for one, partition in zip(found, partitions_of(found, storage.partitions), strict=True):
             with _spooled(files, folder + one.name, is_named=bool(record_format.suffixes)) as path:
                 file = DatasetFile(one.name, _SpooledFile(one.name, path), partition)
                 whole = Chunk(0, 0, 0, sys.maxsize, 0, 1)
@@ -137,7 +132,7 @@ def _find(
         return folder + slash, [PlannedObject(name, below[0].size, below[0].tag)]
     folder = f"{base.rstrip('/')}/" if base else ""
     names = (replace(one, name=one.name.removeprefix(folder)) for one in below)
-    is_stated = storage.format is not None
+    is_stated = storage.states_format
     return folder, find(names, pattern=pattern, suffixes=suffixes, field="path", is_stated=is_stated).objects
 
 
@@ -214,9 +209,9 @@ def _named(columns: Row) -> Row:
 def _query(database: DatabaseRows, storage: SqlStorage, values: Sequence[str]) -> Iterator[InputRow]:
     """Yield the rows of the query of the input, in the order in which the runner reads them."""
     sql = load("psycopg.sql", extra="results")
-    query = (storage.query or "").strip().removesuffix(";")
+    query = storage.statement
     # The line break ends a comment at the end of the query.
-    keys = [storage.key] if isinstance(storage.key, str) else [*(storage.key or ())]
+    keys = storage.key
     given = sql.SQL(", ").join([sql.Identifier("q", name) for name in keys])
     text = sql.SQL("select * from ({}\n) q").format(sql.SQL(query))
     if keys:  # whose text is the id, as the runner has it

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from inferrun import formats
 from inferrun.manifest import Manifest, ManifestPart, StoredFile
 from inferrun.plugins import ReadableResults, RecordFormat
-from inferrun.resources.storage import FileStorage, ObjectStorage, SqlStorage
 from inferrun.results.access import Access, load
 from inferrun.results.bucket import BucketFiles
 from inferrun.results.committed import CommittedOutput
@@ -19,6 +18,7 @@ from inferrun.results.database import DatabaseRows
 from inferrun.results.directory import DirectoryFiles
 from inferrun.results.errors import NoResults, ResultsChanged, ResultsUnreachable
 from inferrun.results.files import Files
+from inferrun.stores import FileStorage, ObjectStorage, SqlStorage
 
 if TYPE_CHECKING:
     from inferrun.results.database import Connection
@@ -93,9 +93,9 @@ def _run_folder(output: CommittedOutput, storage: FileStorage, access: Access) -
 class _Folder:
     """The files of a run on a claim or in a bucket."""
 
-    def __init__(self, files: Files, folder: str, *, name: str, form: str | None) -> None:
+    def __init__(self, files: Files, folder: str, *, name: str, form: str) -> None:
         self.location = name
-        found = load_format(form or "jsonl").abilities.readable
+        found = load_format(form).abilities.readable
         if found is None:
             raise NoResults(f"results of the format {form!r} cannot be read")
         self.readable = found
@@ -122,14 +122,14 @@ class _Table:
     """The rows of a run in a database."""
 
     def __init__(self, output: CommittedOutput, database: DatabaseRows, storage: SqlStorage) -> None:
-        from inferrun.formats.copy_text import ROWS_OF_COPY, quoted  # noqa: PLC0415  needs orjson, as the other formats
+        from inferrun.formats.copy_text import ROWS_OF_COPY, table_names  # noqa: PLC0415  needs orjson, as the other formats
 
         self.location = f"table {storage.table}"
         self.readable = ROWS_OF_COPY
         self._run = output.run_id
         self._database = database
-        *schema, name = (storage.table or "").split(".")
-        self._table, self._runs = (".".join(map(quoted, (*schema, one))) for one in (name, "inferrun_runs"))
+        names = table_names(storage.table)
+        self._table, self._runs = names["table"], names["runs"]
 
     def read_manifest(self) -> bytes | None:
         """Read the row of the run."""

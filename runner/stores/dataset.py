@@ -3,45 +3,16 @@
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from pydantic import Field
-
-from inferrun.formats.csv.dialect import CsvDialect
-from inferrun.formats.csv.format import Csv
 from inferrun.formats.dataset import Dataset
-from inferrun.formats.jsonl.format import Jsonl
-from inferrun.plugins import ContractError, InputFile, PlannedObject, RecordFormat, StoreContext
-from inferrun.plugins.storage import StorageSpec
+from inferrun.formats.declared import as_declared
+from inferrun.plugins import InputFile, PlannedObject, RecordFormat, StoreContext
+from inferrun.stores.dataset import DatasetStorage
 
 
-class DatasetSpec(StorageSpec):
-    """What the storage object of an input may say about its files and their columns."""
-
-    format: str = Field(default="jsonl", min_length=1)
-    csv: CsvDialect | None = None
-    partitions: dict[str, str] = Field(default_factory=dict)
-    types: dict[str, str] = Field(default_factory=dict)
-    missing_columns: Literal["Fail", "Null"] = Field(default="Fail", alias="missingColumns")
-    allow_empty: bool = Field(default=False, alias="allowEmpty")
-
-    @property
-    def states_format(self) -> bool:
-        """Whether the format is not only the default."""
-        return "format" in self.model_fields_set
-
-    def opened_format(self, context: StoreContext, *, field: str) -> RecordFormat:
-        """Return the format that reads the files; `field` is that of the storage object. Raises ContractError."""
-        found = context.format_named(self.format, f"{field}.format")
-        if self.missing_columns == "Null" and isinstance(found, Jsonl):
-            found = found.with_nulls()
-        if self.csv is None:
-            return found
-        if not isinstance(found, Csv):
-            raise ContractError(
-                f"{field}.csv: it is for the format csv, not {self.format}; remove it, or set format: csv"
-            )
-        return found.with_dialect(self.csv)
+def opened_format(spec: DatasetStorage, context: StoreContext, *, field: str) -> RecordFormat:
+    """Return the format that reads the files; `field` is that of the storage object. Raises ContractError."""
+    return as_declared(context.format_named(spec.format, f"{field}.format"), spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +27,7 @@ class OpenedDataset:
     find_again: Callable[[], Dataset] | None
     """None if the files cannot change while they are read."""
 
-    spec: DatasetSpec
+    spec: DatasetStorage
     label: str
     """The field of the contract, such as `input.file`."""
 
@@ -73,4 +44,6 @@ class OpenedDataset:
 def spooled(file: InputFile, fingerprint: str) -> OpenedDataset:
     """Return a file to which a store has spooled its input, which may be empty."""
     found = Dataset((PlannedObject(file.name, file.size, ""),))
-    return OpenedDataset(found, {file.name: file}, lambda _: fingerprint, None, DatasetSpec(allow_empty=True), "input")
+    return OpenedDataset(
+        found, {file.name: file}, lambda _: fingerprint, None, DatasetStorage(allow_empty=True), "input"
+    )

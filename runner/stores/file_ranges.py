@@ -37,6 +37,7 @@ from inferrun.plugins import (
     TypedFormat,
 )
 from inferrun.plugins.limits import KIB, MIB
+from inferrun.stores.dataset import ALL_COLUMNS, NO_TYPES, FolderStorage
 from runner.stores.dataset import OpenedDataset
 
 if TYPE_CHECKING:
@@ -88,10 +89,9 @@ class FileRanges:
         if self._format.abilities.typed:
             return
         if spec.types:
-            raise ContractError(f"{self._dataset.label}.types: the format has no typed columns; use parquet or arrow")
+            raise ContractError(f"{self._dataset.label}.types: {NO_TYPES}")
         if spec.missing_columns == "Null" and not isinstance(self._format, Jsonl):
-            text = "each record of the format has all columns; use parquet, arrow, orc, jsonl or json"
-            raise ContractError(f"{self._dataset.label}.missingColumns: {text}")
+            raise ContractError(f"{self._dataset.label}.missingColumns: {ALL_COLUMNS}")
 
     def plan(self) -> InputPlan:
         """Divide all files into chunks and count the records. Raises InputError if there are none and must be some."""
@@ -133,7 +133,8 @@ class FileRanges:
 
     def _use(self, objects: Sequence[PlannedObject]) -> None:
         self._objects = tuple(objects)
-        partitions = partitions_of(objects, self._dataset.spec.partitions)
+        spec = self._dataset.spec
+        partitions = partitions_of(objects, spec.partitions if isinstance(spec, FolderStorage) else {})
         files = [self._dataset.files[one.name] for one in objects]
         self._files = [DatasetFile(*one) for one in zip([one.name for one in objects], files, partitions, strict=True)]
         self._folders = [partition_folder(one.name) if self._dataset.is_partitioned else "" for one in objects]

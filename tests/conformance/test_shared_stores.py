@@ -9,7 +9,7 @@ from inferrun.plugins import Claim, Counts, Member, OutputStore, SharedStore, To
 from inferrun.plugins.testing import OutputWorld
 from inferrun.plugins.testing.outputs import CHUNKS, WHOLE, begin, predict
 from inferrun.plugins.testing.worlds import RUN
-from inferrun.resources.store_rules import SHARED_LABELS
+from inferrun.stores import shared_labels
 from tests.conformance.worlds import OUTPUTS, Disk
 
 
@@ -19,7 +19,7 @@ def shared(store: OutputStore) -> SharedStore:
     return store.abilities.shared
 
 
-@pytest.fixture(params=SHARED_LABELS["output"])
+@pytest.fixture(params=shared_labels("output"))
 async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[OutputWorld]:
     async with OUTPUTS[request.param](disk) as world:
         yield world

@@ -35,7 +35,7 @@ from inferrun.plugins.testing.worlds import RUN
 from inferrun_lake.delta import DeltaRunTable
 from inferrun_lake.iceberg import IcebergRunTable
 from inferrun_lake.output import RunTable, TableVerdict
-from inferrun_lake.spec import IcebergOutputSpec
+from inferrun_lake.spec import IcebergSpec
 from runner import registry
 from tests.conformance.worlds import (
     INPUTS,
@@ -136,7 +136,7 @@ async def test_a_commit_on_an_outdated_snapshot_changes_nothing(
     if isinstance(world, IcebergOutput):
         kind, files = IcebergRunTable, world.server.bucket / "made"
         options = {**world.catalog.properties, "type": "sql"}
-        arguments = IcebergOutputSpec.model_validate(world.right), options
+        arguments = IcebergSpec.model_validate(world.right), options
     elif "bucket" in world.right:
         pytest.skip("the log is the same as on a claim")
     else:

@@ -19,7 +19,6 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pydantic import BaseModel
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
@@ -39,8 +38,8 @@ from inferrun.plugins import (
 )
 from inferrun.plugins.testing import InputWorld, OutputWorld, StoreWorld, store_context
 from inferrun.plugins.testing.worlds import NO_LIMITS, RUN
-from inferrun.resources.storage import OBJECT_STORES, FileStorage, S3Storage
 from inferrun.resources.templates import Given, resolve_storage
+from inferrun.stores import OBJECT_STORES, FileStorage, S3Storage, Store
 from runner import registry
 from runner.stores.services import RunnerServices
 from tests.integration.runner.clouds import CloudBucket, Clouds
@@ -421,7 +420,7 @@ OpenInputWorld = Callable[[Disk], AbstractAsyncContextManager[InputWorld]]
 OpenOutputWorld = Callable[[Disk], AbstractAsyncContextManager[OutputWorld]]
 
 
-def _resolved(model: type[BaseModel], template: Json, *, place: str) -> Json:
+def _resolved(model: type[Store], template: Json, *, place: str) -> Json:
     """The storage object of a run that sets the parameter `place`."""
     values = Values("run", "namespace", {"place": place}, None)
     found = resolve_storage(template, model=model, path="", given=Given(values, parameters={}))

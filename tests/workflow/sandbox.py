@@ -19,6 +19,7 @@ PASSED_THROUGH = (
     "inferrun.run_ref",
     "inferrun.run_result",
     "inferrun.runner_report",
+    "inferrun.stores",
     "inferrun.submission",
     "inferrun.suggestions",
     "inferrun.text",

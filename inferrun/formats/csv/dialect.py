@@ -10,54 +10,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from itertools import dropwhile, islice
-from typing import Any, Final, Literal, Self
-
-from pydantic import Field, field_validator, model_validator
+from typing import Final
 
 from inferrun.formats.csv.cells import CsvRecord, CsvSyntax, WrongText
 from inferrun.formats.jsonl.line_blocks import BOM, count_records, line_blocks, line_number
 from inferrun.formats.jsonl.line_ranges import PIECE, place_of
 from inferrun.plugins import InputError, InputFile, Limits
-from inferrun.plugins.storage import StorageSpec
-
-Encoding = Literal[
-    "utf-8", "iso-8859-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251", "windows-1252", "windows-1253",
-    "windows-1254", "koi8-r", "shift_jis", "gb18030", "big5", "euc-jp", "euc-kr",
-]  # fmt: skip
-"""Those in which a byte that is a quote, a comma or a line break is never a part of another character."""
+from inferrun.stores.dataset import CsvOptions
 
 NOT_TEXT: Final = re.compile("[\udc80-\udcff]")
 """What decoded text has in place of a byte that is not valid."""
 
-_CHARACTER: Final = re.compile("[^\n\r\x7f-\U0010ffff]")
 
-
-class CsvDialect(StorageSpec):
-    """What the storage object of an input says about its CSV files."""
-
-    delimiter: str = ","
-    quote: str = '"'
-    escape: str = ""
-    escape_unquoted: bool = Field(default=False, alias="escapeUnquoted")
-    skip_initial_space: bool = Field(default=False, alias="skipInitialSpace")
-    encoding: Encoding = "utf-8"
-    header: bool | None = None
-    columns: tuple[str, ...] = ()
-    null_values: frozenset[str] = Field(default=frozenset({""}), alias="nullValues")
-
-    @field_validator("delimiter", "quote", "escape")
-    @classmethod
-    def _is_character(cls, value: str, info: Any) -> str:  # Any: pydantic's
-        if not (_CHARACTER.fullmatch(value) or (value == "" and info.field_name != "delimiter")):
-            raise ValueError('must be one ASCII character, such as ";"; a tab is "\\t" in double quotes')
-        return value
-
-    @model_validator(mode="after")
-    def _differ(self) -> Self:
-        given = [one for one in (self.delimiter, self.quote, self.escape) if one]
-        if len(set(given)) < len(given):
-            raise ValueError("delimiter, quote and escape must be different characters")
-        return self
+class CsvDialect(CsvOptions):
+    """What the storage object of an input says about its CSV files, and how their text is read accordingly."""
 
     @property
     def has_header(self) -> bool:

@@ -39,6 +39,7 @@ from inferrun.plugins import (
     RecordFormat,
 )
 from inferrun.plugins.columns import ALL_COLUMNS
+from inferrun.stores.dataset import CsvOptions
 
 _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
@@ -75,9 +76,9 @@ class Csv(CsvResults):
         """Return the format that reads these columns."""
         return Csv(columns, self._dialect)
 
-    def with_dialect(self, dialect: CsvDialect) -> RecordFormat:
+    def with_dialect(self, options: CsvOptions) -> RecordFormat:
         """Return the format that reads files of this dialect."""
-        return Csv(self._columns, dialect)
+        return Csv(self._columns, CsvDialect(**dict(options)))
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes, each of which begins with a record. The names of the columns are none."""

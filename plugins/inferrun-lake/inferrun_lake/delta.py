@@ -30,13 +30,13 @@ from inferrun_lake.delta_features import unappendable, unsupported
 from inferrun_lake.delta_rows import delta_snapshot
 from inferrun_lake.output import Fields, RunTable, TableOutput, TableVerdict, table_errors
 from inferrun_lake.snapshot import SnapshotSource, TableSnapshot
-from inferrun_lake.spec import FOLDER, DeltaInputSpec, DeltaOutputSpec, DeltaSpec, access_key, check_address
+from inferrun_lake.spec import FOLDER, DeltaSpec, check_address, mounted_key
 
 
 @asynccontextmanager
 async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
     """Open the label `delta` under `output`."""
-    wanted = read_spec(spec, DeltaOutputSpec, field="output.delta")
+    wanted = read_spec(spec, DeltaSpec, field="output.delta")
     location, options = await _place(wanted, context, side="output", error=OutputError)
     table = DeltaRunTable(location, options, run=context.contract.run_id or context.contract.job_id)
     claim = {"claimName": wanted.claim_name} if wanted.claim_name else {}
@@ -49,7 +49,7 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
 @asynccontextmanager
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `delta` under `input`."""
-    wanted = read_spec(spec, DeltaInputSpec, field="input.delta")
+    wanted = read_spec(spec, DeltaSpec, field="input.delta")
     location, options = await _place(wanted, context, side="input", error=InputError)
 
     def load(version: str) -> TableSnapshot:
@@ -150,7 +150,7 @@ async def _place(
         return str(root / spec.path), {}
     url = spec.endpoint or f"https://{spec.bucket}.s3.{spec.region}.amazonaws.com"
     await check_address(url, context, f"{side}.delta.endpoint", error)
-    with access_key(spec, context, side=side, label="delta", error=error) as (_, (key, secret, token)):
+    with mounted_key(spec, context, side=side, error=error) as (_, (key, secret, token)):
         options = {
             "AWS_ACCESS_KEY_ID": key,
             "AWS_SECRET_ACCESS_KEY": secret,

@@ -36,7 +36,7 @@ from inferrun.plugins import (
 from inferrun.plugins.storage import read_spec
 from inferrun_lake.output import Fields, RunTable, TableOutput, TableVerdict, table_errors
 from inferrun_lake.snapshot import SnapshotFile, SnapshotSource, TableSnapshot
-from inferrun_lake.spec import FOLDER, IcebergInputSpec, IcebergOutputSpec, IcebergSpec, access_key, check_address
+from inferrun_lake.spec import FOLDER, IcebergSpec, check_address, mounted_key
 
 _RUN, _OUTCOME = "inferrun.run", "inferrun.outcome"
 
@@ -54,7 +54,7 @@ _NONE: Final = "none"
 @asynccontextmanager
 async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
     """Open the label `iceberg` under `output`."""
-    wanted = read_spec(spec, IcebergOutputSpec, field="output.iceberg")
+    wanted = read_spec(spec, IcebergSpec, field="output.iceberg")
     options = await _options(wanted, context, side="output", error=OutputError)
     table = IcebergRunTable(wanted, options, run=context.contract.run_id or context.contract.job_id)
     async with context.services.output_store("s3")(wanted.stored_in(wanted), context) as store:
@@ -64,7 +64,7 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
 @asynccontextmanager
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `iceberg` under `input`."""
-    wanted = read_spec(spec, IcebergInputSpec, field="input.iceberg")
+    wanted = read_spec(spec, IcebergSpec, field="input.iceberg")
     options = await _options(wanted, context, side="input", error=InputError)
 
     def load(version: str) -> TableSnapshot:
@@ -83,7 +83,7 @@ class IcebergRunTable(RunTable[Table]):
 
     label = "output.iceberg"
 
-    def __init__(self, spec: IcebergOutputSpec, options: dict[str, str], *, run: str) -> None:
+    def __init__(self, spec: IcebergSpec, options: dict[str, str], *, run: str) -> None:
         self.options = options
         self._spec = spec
         self._run = run
@@ -197,7 +197,7 @@ class _Int96File(InputFile):
 
 async def _options(spec: IcebergSpec, context: StoreContext, *, side: str, error: type[RunnerError]) -> dict[str, str]:
     """Return the properties of the catalog, with what the mounted Secret has."""
-    with access_key(spec, context, side=side, label="iceberg", error=error) as (secret, (key, access, session)):
+    with mounted_key(spec, context, side=side, error=error) as (secret, (key, access, session)):
         uri = secret.value("catalogUri") or spec.catalog.uri
         if not uri:
             raise ValueError(f"Secret {secret.name!r} has no key catalogUri, and {side}.iceberg.catalog has no uri")

@@ -3,53 +3,67 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePosixPath
-from typing import Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field
 
 from inferrun.plugins import RunnerError, StoreContext
-from inferrun.plugins.storage import MountedRef, MountedSecret, StorageSpec, naming_secret_field
+from inferrun.plugins.storage import (
+    ACCESS_KEYS,
+    INPUT,
+    OUTPUT,
+    ColumnTypes,
+    End,
+    Flag,
+    Form,
+    MountedSecret,
+    Problem,
+    SecretRef,
+    StorageSpec,
+    Store,
+    access_key,
+    invalid,
+    naming_secret_field,
+)
 
 FOLDER: Final = "_inferrun"
 """Below a table: what the runs write. Readers and VACUUM ignore names with an underscore."""
 
+_BELOW: Final = Form(
+    allowed='must be relative to the claim or bucket, without ".."', never=r"^/|(^|/)[.][.]?(/|$)|[\x00-\x1f\x7f]"
+)
+_NO_USER: Final = "must not contain user information; put the URI into the key catalogUri of the Secret"
 
-class BucketSpec(StorageSpec):
+
+class BucketSpec(Store):
     """A server with the files of a table, and the Secret of its access key."""
 
     endpoint: str = ""
     region: str = "us-east-1"
-    credentials_ref: MountedRef | None = Field(default=None, alias="credentialsRef")
+    credentials_ref: SecretRef | None = None
 
 
 class PathSpec(BucketSpec):
     """A folder in a bucket."""
 
     bucket: str = ""
-    path: str = Field(min_length=1)
-
-    @field_validator("path")
-    @classmethod
-    def _is_below(cls, path: str) -> str:
-        if PurePosixPath(path).is_absolute() or {"..", "."} & set(path.split("/")) or not path.isprintable():
-            raise ValueError('must be relative to the claim or bucket, without ".."')
-        return path.rstrip("/")
+    path: Annotated[str, Field(min_length=1), _BELOW, AfterValidator(lambda path: path.rstrip("/"))]
 
 
 class ResultFileSpec(StorageSpec):
     """What the object of an output says about the files of results."""
 
-    types: dict[str, str] = Field(default_factory=dict)
-    flatten: bool = False
-    layout: dict[str, Any] = Field(default_factory=dict)  # Any: the store of the files validates it
+    types: Annotated[ColumnTypes, OUTPUT] = Field(default_factory=dict)
+    flatten: Annotated[Flag, OUTPUT] = False
+    layout: Annotated[dict[str, Any], OUTPUT] = Field(default_factory=dict)  # Any: the store of the files validates it
 
-    @field_validator("layout")
-    @classmethod
-    def _has_no_partitions(cls, layout: dict[str, Any]) -> dict[str, Any]:
-        if layout.get("partitions", "None") != "None":
-            raise ValueError("partitions is for the outputs file and s3; remove it")
-        return layout
+    def problems(self, *, end: End, path: str) -> Iterator[Problem]:
+        """Partitions, which a table has not."""
+        yield from super().problems(end=end, path=path)
+        if self.layout.get("partitions", "None") != "None":
+            yield invalid(
+                f"{path}.layout.partitions", self.layout["partitions"], "is for the outputs file and s3; remove it"
+            )
 
     def stored_in(self, path: PathSpec, **claim: str) -> dict[str, Any]:  # Any: a storage object
         """Return the object of the store that keeps the files: parts of Parquet in a folder of the table."""
@@ -58,31 +72,24 @@ class ResultFileSpec(StorageSpec):
         return {**(claim or place), **own, "path": f"{path.path}/{FOLDER}", "format": "parquet"}
 
 
-class DeltaSpec(PathSpec):
-    """A table on a claim or in a bucket."""
+class DeltaSpec(PathSpec, ResultFileSpec):
+    """A table on a claim or in a bucket, which is read, or appended to."""
 
-    claim_name: str = Field(default="", alias="claimName")
+    label: ClassVar[str] = "delta"
 
-    @model_validator(mode="after")
-    def _has_one_place(self) -> Self:
+    claim_name: str = ""
+    version: Annotated[int | None, Field(ge=0), INPUT] = None
+    allow_empty: Annotated[Flag, INPUT] = False
+
+    def problems(self, *, end: End, path: str) -> Iterator[Problem]:
+        """No place or two, or a place without what belongs to it."""
+        yield from super().problems(end=end, path=path)
         if bool(self.claim_name) == bool(self.bucket):
-            raise ValueError("either claimName or bucket is required")
-        if self.bucket and self.credentials_ref is None:
-            raise ValueError("a bucket requires credentialsRef")
-        if self.claim_name and (self.endpoint or self.credentials_ref):
-            raise ValueError("endpoint and credentialsRef are those of a bucket")
-        return self
-
-
-class DeltaInputSpec(DeltaSpec):
-    """What is read."""
-
-    version: int | None = Field(default=None, ge=0)
-    allow_empty: bool = Field(default=False, alias="allowEmpty")
-
-
-class DeltaOutputSpec(DeltaSpec, ResultFileSpec):
-    """What is appended to."""
+            yield invalid(f"{path}.claimName", self.claim_name or None, "either claimName or bucket is required")
+        elif self.bucket and self.credentials_ref is None:
+            yield invalid(f"{path}.credentialsRef", None, "it is required for a bucket")
+        elif self.claim_name and (self.endpoint or self.credentials_ref):
+            yield invalid(f"{path}.claimName", self.claim_name, "endpoint and credentialsRef are those of a bucket")
 
 
 class CatalogSpec(StorageSpec):
@@ -91,41 +98,37 @@ class CatalogSpec(StorageSpec):
     name: str = Field(default="default", min_length=1)
     """A database may have several catalogs, each with a name."""
 
-    uri: str = ""
+    uri: Annotated[str, Form(allowed=_NO_USER, never="@")] = ""
     warehouse: str = ""
 
-    @field_validator("uri")
-    @classmethod
-    def _has_no_password(cls, uri: str) -> str:
-        if "@" in uri:
-            raise ValueError("must not contain user information; put the URI into the key catalogUri of the Secret")
-        return uri
 
+class IcebergSpec(PathSpec, ResultFileSpec):
+    """A table in a catalog, which is read, or appended to.
 
-class IcebergSpec(BucketSpec):
-    """A table in a catalog."""
+    The files of an output are in a folder of a bucket, where a table that does not exist is created.
+    """
 
-    credentials_ref: MountedRef = Field(alias="credentialsRef")
+    label: ClassVar[str] = "iceberg"
+
+    path: Annotated[str, _BELOW, AfterValidator(lambda path: path.rstrip("/")), OUTPUT] = ""
+    bucket: Annotated[str, Field(min_length=3), OUTPUT] = ""
+    credentials_ref: SecretRef
     catalog: CatalogSpec = CatalogSpec()
-    table: str = Field(pattern=r"^[^.]+(\.[^.]+)+$")
+    table: Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)+$")]
+    snapshot: Annotated[int | None, Field(ge=0), INPUT] = None
+    allow_empty: Annotated[Flag, INPUT] = False
 
-
-class IcebergInputSpec(IcebergSpec):
-    """What is read."""
-
-    snapshot: int | None = Field(default=None, ge=0)
-    allow_empty: bool = Field(default=False, alias="allowEmpty")
-
-
-class IcebergOutputSpec(IcebergSpec, PathSpec, ResultFileSpec):
-    """What is appended to. The files are in a folder of a bucket, where a table that does not exist is created."""
-
-    bucket: str = Field(min_length=3)
+    def problems(self, *, end: End, path: str) -> Iterator[Problem]:
+        """An output without a folder."""
+        yield from super().problems(end=end, path=path)
+        for name in ("bucket", "path") if end == "output" else ():
+            if not getattr(self, name):
+                yield invalid(f"{path}.{name}", None, "it is required for an output")
 
 
 @contextmanager
-def access_key(
-    spec: BucketSpec, context: StoreContext, *, side: str, label: str, error: type[RunnerError]
+def mounted_key(
+    spec: BucketSpec, context: StoreContext, *, side: str, error: type[RunnerError]
 ) -> Iterator[tuple[MountedSecret, tuple[str, str, str]]]:
     """Yield the Secret, and the access key, its secret and a session token; errors about it name the field.
 
@@ -133,15 +136,9 @@ def access_key(
     """
     os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
     secret = MountedSecret(context.endpoints_dir / side, spec.credentials_ref.name if spec.credentials_ref else "")
-    with naming_secret_field(f"{side}.{label}.credentialsRef", error):
-        keys = (
-            secret.value("accessKeyId", "AWS_ACCESS_KEY_ID", is_ascii=True),
-            secret.value("secretAccessKey", "AWS_SECRET_ACCESS_KEY", is_ascii=True),
-            secret.value("sessionToken", "AWS_SESSION_TOKEN", is_ascii=True),
-        )
-        if not (keys[0] and keys[1]):
-            raise ValueError(f"Secret {secret.name!r} has no key accessKeyId or no key secretAccessKey")
-        yield secret, keys
+    with naming_secret_field(f"{side}.{spec.label}.credentialsRef", error):
+        key = access_key(secret.values(ACCESS_KEYS, is_ascii=True), whose=f"Secret {secret.name!r}")
+        yield secret, (key["access_key_id"], key["secret_access_key"], key.get("session_token", ""))
 
 
 async def check_address(url: str, context: StoreContext, field: str, error: type[RunnerError]) -> None:

@@ -22,8 +22,8 @@ from inferrun.plugins import (
     Results,
     TokenUsage,
 )
-from inferrun.plugins.storage import describe_invalid
 from inferrun.resources.request import RequestTemplate, request_problems
+from runner.contract_file import describe_invalid
 from runner.network.http_client import Response
 from runner.protocols.prompts.bodies import Members
 from runner.protocols.prompts.predictions import Prediction, Predictions

@@ -18,9 +18,9 @@ from typing import BinaryIO, Final
 from inferrun.formats.dataset import ListedFile
 from inferrun.plugins import OutputError, RunnerError
 from inferrun.plugins.limits import KIB
+from inferrun.stores import FileStorage
 from runner.stores.disk import NO_INODES, refusal
 from runner.stores.file.beneath import LinkOutside, open_file, opened_folder
-from runner.stores.file.spec import FileSpec
 
 _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
@@ -34,7 +34,7 @@ class ClaimFiles:
     """The files below the root of a claim. What is written is in a hidden file beside its name until it is complete."""
 
     def __init__(
-        self, root: Path, spec: FileSpec, *, side: str = "output", error: type[RunnerError] = OutputError
+        self, root: Path, spec: FileStorage, *, side: str = "output", error: type[RunnerError] = OutputError
     ) -> None:
         """`side`: the part of the contract; what another run has committed is only read."""
         self._root = root

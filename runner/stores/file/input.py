@@ -20,11 +20,11 @@ from inferrun.formats.dataset import Dataset, ListedFile, dataset_of, find, spli
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.limits import MIB
 from inferrun.plugins.storage import read_spec
+from inferrun.stores import FileStorage
 from runner.stores.compression import decompressed
-from runner.stores.dataset import OpenedDataset
+from runner.stores.dataset import OpenedDataset, opened_format
 from runner.stores.file.beneath import open_file, opened_folder, split_last
 from runner.stores.file.local_files import LocalFile
-from runner.stores.file.spec import FileInputSpec
 from runner.stores.file_ranges import FileRanges
 from runner.stores.run_folder.layout import is_partitioned
 
@@ -37,8 +37,8 @@ _HASHED: Final = 4096 * MIB
 @asynccontextmanager
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `file` under `input`."""
-    wanted = read_spec(spec, FileInputSpec, field="input.file")
-    record_format = wanted.opened_format(context, field="input.file")
+    wanted = read_spec(spec, FileStorage, field="input.file")
+    record_format = opened_format(wanted, context, field="input.file")
     root = context.input_dir
 
     def find_again() -> Dataset:
@@ -63,7 +63,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
 
 
 @contextmanager
-def _opened(root: Path, wanted: FileInputSpec, *, suffixes: Sequence[str]) -> Iterator[tuple[Path, Dataset]]:
+def _opened(root: Path, wanted: FileStorage, *, suffixes: Sequence[str]) -> Iterator[tuple[Path, Dataset]]:
     """The folder of the input, which stays open inside the context, and its files. Raises InputError."""
     with ExitStack() as opened:
         try:
@@ -80,7 +80,7 @@ def _opened(root: Path, wanted: FileInputSpec, *, suffixes: Sequence[str]) -> It
         yield found
 
 
-def _find(opened: ExitStack, root: Path, wanted: FileInputSpec, *, suffixes: Sequence[str]) -> tuple[Path, Dataset]:
+def _find(opened: ExitStack, root: Path, wanted: FileStorage, *, suffixes: Sequence[str]) -> tuple[Path, Dataset]:
     base, pattern = split_pattern(wanted.path)
     parent, name = split_last(root, base)
     folder = opened.enter_context(opened_folder(root, parent))
@@ -175,7 +175,7 @@ def _fingerprint_of(objects: Sequence[PlannedObject]) -> str:
     return "files-sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def _nearest(root: Path, wanted: FileInputSpec) -> str:
+def _nearest(root: Path, wanted: FileStorage) -> str:
     for parent in PurePosixPath(wanted.path).parents:
         with suppress(OSError), opened_folder(root, str(parent)) as folder:
             name = "the claim" if str(parent) == "." else f"{parent.as_posix()!r}"

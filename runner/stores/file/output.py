@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager, closing
 from inferrun.contract import InputRun
 from inferrun.plugins import InputError, OutputStore, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
+from inferrun.stores import FileStorage
 from runner.stores.file.claim import ClaimFiles
-from runner.stores.file.spec import FileOutputSpec
 from runner.stores.run_folder.results import FolderResults, StoredResults
 from runner.stores.run_folder.store import RunFolder
 
@@ -15,18 +15,16 @@ from runner.stores.run_folder.store import RunFolder
 @asynccontextmanager
 async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
     """Open the label `file` under `output`."""
-    wanted = read_spec(spec, FileOutputSpec, field="output.file")
+    wanted = read_spec(spec, FileStorage, field="output.file")
     record_format = context.format_named(wanted.format, "output.file.format")
     files = ClaimFiles(context.output_dir, wanted)
-    with closing(
-        RunFolder(files, record_format, context, wanted, label="output.file", root=wanted.claim_name, path=wanted.path)
-    ) as store:
+    with closing(RunFolder(files, record_format, context, wanted, label="output.file")) as store:
         yield store
 
 
 @asynccontextmanager
 async def open_results(spec: StorageObject, run: InputRun, context: StoreContext) -> AsyncIterator[StoredResults]:
     """Open what another run has stored, on the claim that is mounted where inputs are."""
-    wanted = read_spec(spec, FileOutputSpec, field="inputRun.output.file")
+    wanted = read_spec(spec, FileStorage, field="inputRun.output.file")
     files = ClaimFiles(context.input_dir, wanted, side="inputRun.output", error=InputError)
-    yield FolderResults(files, run, context, root=wanted.claim_name, path=wanted.path, form=wanted.format)
+    yield FolderResults(files, run, context, spec=wanted)

@@ -16,15 +16,15 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from inferrun.formats.dataset import Dataset
-from inferrun.plugins import ContractError, InputError, InputFile, PlannedObject, Source, StorageObject, StoreContext
+from inferrun.plugins import InputError, InputFile, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import naming_secret_field, read_spec
+from inferrun.stores import HttpStorage
 from runner.network.http_client import idle_timeout, open_client
 from runner.stores.block_cache import RemoteFile, ReturnedRange, cached
 from runner.stores.compression import decompressed
-from runner.stores.dataset import OpenedDataset
+from runner.stores.dataset import OpenedDataset, opened_format
 from runner.stores.file_ranges import FileRanges
 from runner.stores.http.location import location_of
-from runner.stores.http.spec import HttpSpec
 from runner.stores.http.web_file import WebFile
 from runner.stores.input_spool import InputSpool, spool_folder
 
@@ -40,10 +40,8 @@ class Execute(Protocol):
 @asynccontextmanager
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `http` under `input`."""
-    wanted = read_spec(spec, HttpSpec, field="input.http")
-    if not wanted.url and wanted.credentials_ref is None:
-        raise ContractError("input.http.url: required, unless the Secret of credentialsRef has a key url")
-    record_format = wanted.opened_format(context, field="input.http")
+    wanted = read_spec(spec, HttpStorage, field="input.http")
+    record_format = opened_format(wanted, context, field="input.http")
     with naming_secret_field("input.http.credentialsRef", InputError):
         location = location_of(wanted, context.endpoints_dir / "input")
     limits = context.limits

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from inferrun.plugins.storage import MountedSecret, authorization_of
-from runner.stores.http.spec import HttpSpec, check_url
+from inferrun.stores.http import HttpStorage, check_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Location:
         return f"{parts.scheme}://{parts.netloc}"
 
 
-def location_of(spec: HttpSpec, folder: Path) -> Location:
+def location_of(spec: HttpStorage, folder: Path) -> Location:
     """Combine the storage object with the Secret that is mounted at `folder`. Raises ValueError with the Secret and the key."""
     if spec.credentials_ref is None:
         return Location(spec.url, _headers(spec.url), _tls(spec.url, "", secret=""))

@@ -42,13 +42,13 @@ from inferrun.formats.dataset import ListedFile, quoted_tag
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
 from inferrun.plugins.http import ExchangeFailed, read_start
 from inferrun.plugins.limits import KIB, MIB
+from inferrun.stores import ObjectStorage
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_connections
 from runner.network.http_client import AiohttpClient, whole_timeout
 from runner.network.network_failures import describe_connect_timeout, describe_unresolved
 from runner.network.retries import with_blocking_retries
 from runner.stores.block_cache import ReturnedRange
-from runner.stores.objects.cloud import Cloud, Transport
-from runner.stores.objects.spec import ObjectSpec
+from runner.stores.objects.cloud import Cloud, FindCloud, Mount, Transport, Wanted
 
 if TYPE_CHECKING:
     from obstore import GetOptions
@@ -107,7 +107,7 @@ class Bucket:
 
     def __init__(
         self,
-        spec: ObjectSpec,
+        spec: ObjectStorage,
         cloud: Cloud,
         store: "ObjectStore",
         reader: "ObjectStore",
@@ -374,14 +374,13 @@ class Bucket:
 
 @asynccontextmanager
 async def open_bucket(
-    spec: ObjectSpec, folder: Path, limits: Limits, *, side: str, error: type[RunnerError]
+    spec: Wanted, find_cloud: FindCloud[Wanted], mount: Mount, limits: Limits
 ) -> AsyncIterator[Bucket]:
     """Open a bucket with the credentials in a mounted Secret, or those of the Pod's service account.
 
-    Raises `error` if the Secret is incomplete, or if runs must not connect to a server.
+    Raises the error of the mount if the Secret is incomplete, or if runs must not connect to a server.
     """
-    field = f"{side}.{spec.label}"
-    cloud = spec.cloud(folder, field=field, error=error)
+    cloud, field, error = find_cloud(spec, mount), mount.field, mount.error
     connections = await open_connections(limits)
     servers = {spec.url: f"{field}.endpoint: server at {spec.url}"}
     for identity in cloud.identities:

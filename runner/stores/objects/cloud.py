@@ -3,10 +3,14 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import obstore
 
+from inferrun.plugins import RunnerError
+from inferrun.plugins.storage import MountedSecret, naming_secret_field
+from inferrun.stores import GcsStorage, ObjectStorage
 from runner.network.http_client import AiohttpClient
 
 if TYPE_CHECKING:
@@ -69,3 +73,31 @@ class Cloud:
 async def signed_upload(store: "ObjectStore", key: str) -> Upload:
     """An address that obstore has signed."""
     return Upload(await obstore.sign_async(store, "PUT", key, _SIGNED))
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """Where the Secret of a storage object is mounted, and how errors name it."""
+
+    folder: Path
+    field: str
+    """The storage object in the contract, such as `input.s3`."""
+
+    error: type[RunnerError]
+
+
+Wanted = TypeVar("Wanted", bound=ObjectStorage)
+
+FindCloud: TypeAlias = Callable[[Wanted, Mount], Cloud]
+"""Says how a bucket is reached: with the credentials in a Secret, or those of the Pod's service account. Raises the error of the
+mount."""
+
+
+def mounted_credentials(spec: ObjectStorage, mount: Mount) -> dict[str, str]:
+    """What obstore is told about the Secret; empty without one. Raises the error of the mount, with the Secret."""
+    if spec.credentials_ref is None:
+        return {}
+    secret = MountedSecret(mount.folder, spec.credentials_ref.name)
+    with naming_secret_field(f"{mount.field}.credentialsRef", mount.error):
+        values = secret.values(spec.secret_keys, has_lines=isinstance(spec, GcsStorage))
+        return spec.credentials(values, whose=f"Secret {secret.name!r}")

@@ -14,31 +14,28 @@ from inferrun.formats.dataset import Dataset, dataset_of, find, split_pattern
 from inferrun.manifest import fingerprint_of_objects
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
+from inferrun.stores import ObjectStorage
 from runner.stores.block_cache import CachedFile, RemoteFile, cached
 from runner.stores.compression import decompressed
-from runner.stores.dataset import DatasetSpec, OpenedDataset
+from runner.stores.dataset import OpenedDataset, opened_format
 from runner.stores.file_ranges import FileRanges
 from runner.stores.objects.bucket import Bucket, open_bucket
-from runner.stores.objects.spec import ObjectSpec
+from runner.stores.objects.cloud import FindCloud, Mount, Wanted
 from runner.stores.run_folder.layout import is_partitioned
 
 _KEYS_SHOWN = 5
 
 
-class ObjectInputSpec(ObjectSpec, DatasetSpec):
-    """What is read of a bucket."""
-
-
 @asynccontextmanager
 async def open_objects(
-    model: type[ObjectInputSpec], spec: StorageObject, context: StoreContext
+    model: type[Wanted], find_cloud: FindCloud[Wanted], spec: StorageObject, context: StoreContext
 ) -> AsyncIterator[Source]:
-    """Open a label of objects under `input`; `model` is its storage object."""
+    """Open a label of objects under `input`; `model` is its storage object, `find_cloud` says how it is reached."""
     field = f"input.{model.label}"
     wanted = read_spec(spec, model, field=field)
-    record_format = wanted.opened_format(context, field=field)
-    secret = context.endpoints_dir / "input"
-    async with open_bucket(wanted, secret, context.limits, side="input", error=InputError) as bucket:
+    record_format = opened_format(wanted, context, field=field)
+    mount = Mount(context.endpoints_dir / "input", field, InputError)
+    async with open_bucket(wanted, find_cloud, mount, context.limits) as bucket:
         folder, found = await asyncio.to_thread(_find, bucket, wanted, suffixes=record_format.suffixes)
         files = [
             RemoteFile(one.name, one.size, partial(bucket.read_range, folder + one.name, tag=one.tag))
@@ -64,7 +61,7 @@ async def open_objects(
             yield FileRanges(dataset, record_format=record_format, limits=context.limits)
 
 
-def _find(bucket: Bucket, wanted: ObjectInputSpec, *, suffixes: Sequence[str]) -> tuple[str, Dataset]:
+def _find(bucket: Bucket, wanted: ObjectStorage, *, suffixes: Sequence[str]) -> tuple[str, Dataset]:
     """Return the folder, whose name is empty or ends with "/", and what is read of it."""
     base, pattern = split_pattern(wanted.path)
     if not pattern and not base.endswith("/") and (one := bucket.head(base)) is not None:

@@ -7,39 +7,36 @@ from inferrun.contract import InputRun
 from inferrun.plugins import InputError, OutputError, OutputStore, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
 from runner.stores.objects.bucket import open_bucket
-from runner.stores.objects.spec import ObjectSpec
-from runner.stores.run_folder.layout import ResultSpec
+from runner.stores.objects.cloud import FindCloud, Mount, Wanted
 from runner.stores.run_folder.results import FolderResults, StoredResults
 from runner.stores.run_folder.store import RunFolder
 
 
-class ObjectOutputSpec(ObjectSpec, ResultSpec):
-    """Where results are stored."""
-
-
 @asynccontextmanager
 async def open_folder(
-    model: type[ObjectOutputSpec], spec: StorageObject, context: StoreContext
+    model: type[Wanted], find_cloud: FindCloud[Wanted], spec: StorageObject, context: StoreContext
 ) -> AsyncIterator[OutputStore]:
-    """Open a label of objects under `output`; `model` is its storage object."""
+    """Open a label of objects under `output`; `model` is its storage object, `find_cloud` says how it is reached."""
     field = f"output.{model.label}"
     wanted = read_spec(spec, model, field=field)
     record_format = context.format_named(wanted.format, f"{field}.format")
-    secret = context.endpoints_dir / "output"
-    async with open_bucket(wanted, secret, context.limits, side="output", error=OutputError) as bucket:
-        with closing(
-            RunFolder(bucket, record_format, context, wanted, label=field, root=wanted.root, path=wanted.path)
-        ) as store:
+    mount = Mount(context.endpoints_dir / "output", field, OutputError)
+    async with open_bucket(wanted, find_cloud, mount, context.limits) as bucket:
+        with closing(RunFolder(bucket, record_format, context, wanted, label=field)) as store:
             yield store
 
 
 @asynccontextmanager
 async def open_folder_results(
-    model: type[ObjectOutputSpec], spec: StorageObject, run: InputRun, context: StoreContext
+    model: type[Wanted],
+    find_cloud: FindCloud[Wanted],
+    spec: StorageObject,
+    run: InputRun,
+    context: StoreContext,
 ) -> AsyncIterator[StoredResults]:
     """Open what another run has stored."""
     field = f"inputRun.output.{model.label}"
     wanted = read_spec(spec, model, field=field)
-    secret = context.endpoints_dir / "input"
-    async with open_bucket(wanted, secret, context.limits, side="inputRun.output", error=InputError) as bucket:
-        yield FolderResults(bucket, run, context, root=wanted.root, path=wanted.path, form=wanted.format)
+    mount = Mount(context.endpoints_dir / "input", field, InputError)
+    async with open_bucket(wanted, find_cloud, mount, context.limits) as bucket:
+        yield FolderResults(bucket, run, context, spec=wanted)

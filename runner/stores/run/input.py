@@ -30,10 +30,10 @@ from inferrun.plugins import (
     StoreContext,
 )
 from inferrun.plugins.storage import read_spec
+from inferrun.stores import RunStorage
 from runner.contract_file import only_label
 from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import spool_folder
-from runner.stores.run.spec import RunInputSpec
 from runner.stores.run_folder.results import OrderedRows, StoredResults, StoredRow
 
 LABELS: Final = {
@@ -51,7 +51,7 @@ OpenResults: TypeAlias = Callable[[StorageObject, InputRun, StoreContext], Abstr
 @asynccontextmanager
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `run` under `input`."""
-    read_spec(spec, RunInputSpec, field="input.run")
+    read_spec(spec, RunStorage, field="input.run")
     run = context.contract.input_run
     if run is None:
         raise ContractError("input.run: the contract has no inputRun, which says where the output of that run is")

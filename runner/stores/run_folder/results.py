@@ -10,6 +10,7 @@ from inferrun.contract import InputRun
 from inferrun.formats.named_columns import STORED_RESULTS
 from inferrun.manifest import ManifestPart, StoredFile
 from inferrun.plugins import ContractError, InputError, ReadableResults, StoreContext
+from inferrun.stores.dataset import FolderStorage
 from runner.stores.file.local_files import LocalFile
 from runner.stores.input_spool import disk_errors, too_large
 from runner.stores.run_folder.files import RunFiles, copied
@@ -83,15 +84,12 @@ class StoredResults(Protocol):
 class FolderResults:
     """The folder of a run."""
 
-    def __init__(
-        self, files: RunFiles, run: InputRun, context: StoreContext, *, root: str, path: str, form: str
-    ) -> None:
-        """`root`: what to show before the names of files; `path`: of the outputs of all runs; `form`: the name of the format."""
+    def __init__(self, files: RunFiles, run: InputRun, context: StoreContext, *, spec: FolderStorage) -> None:
         self._files = files
         self._limit = context.limits.spool_bytes
-        self._folder = f"{path.rstrip('/')}/{PurePosixPath(run.job_name).name}"
-        self.location = f"{root}/{self._folder}"
-        self.readable = readable_format(context, form)
+        self._folder = f"{spec.path.rstrip('/')}/{PurePosixPath(run.job_name).name}"
+        self.location = f"{spec.root}/{self._folder}"
+        self.readable = readable_format(context, spec.format)
 
     def read_manifest(self) -> bytes | None:
         """Read the file."""

@@ -60,7 +60,8 @@ from inferrun.plugins import (
     StoredPart,
     Survey,
 )
-from inferrun.resources.storage import FILE_LABEL, OBJECT_LABELS
+from inferrun.stores import FOLDER_LABELS
+from inferrun.stores.dataset import UNCOMPRESSED, FolderStorage
 from runner.stores.run_folder.documents import (
     MEMBER,
     ChunkDocument,
@@ -72,7 +73,7 @@ from runner.stores.run_folder.documents import (
 )
 from runner.stores.run_folder.earlier import earlier_run
 from runner.stores.run_folder.files import RunFiles, copied
-from runner.stores.run_folder.layout import ResultSpec, part_ranges
+from runner.stores.run_folder.layout import part_ranges
 from runner.stores.run_folder.merging import MergeStopped, StagedFile, merged
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 
@@ -106,13 +107,11 @@ class RunFolder:
         files: RunFiles,
         record_format: RecordFormat,
         context: StoreContext,
-        spec: ResultSpec,
+        spec: FolderStorage,
         *,
         label: str,
-        root: str,
-        path: str,
     ) -> None:
-        """`label`: the field of the contract, such as `output.file`; `root`: what to show before the names of files."""
+        """`label`: the field of the contract, such as `output.file`."""
         self._files = files
         self._format = _compressed(record_format, spec.layout.compression, field=f"{label}.layout.compression")
         self._typed = (
@@ -123,18 +122,16 @@ class RunFolder:
         self._schema: pyarrow.Schema | None = None
         self._layout = spec.layout
         self._is_partitioned = spec.layout.partitions == "Input"
-        if self._is_partitioned and (
-            other := next(iter(context.contract.input.keys() - {FILE_LABEL, *OBJECT_LABELS}), "")
-        ):
+        if self._is_partitioned and (other := next(iter(context.contract.input.keys() - {*FOLDER_LABELS}), "")):
             text = f"{label}.layout.partitions: an input of the label {other} has no partitions; remove the field"
             raise ContractError(text)
         self._is_stopped = threading.Event()
         self._contract = context.contract
         self._label = label
-        self._root = root
-        self._path = path.rstrip("/")
+        self._root = spec.root
+        self._path = spec.path.rstrip("/")
         self._folder = self._folder_of(context.contract.job_name or run_id_of(context.contract))
-        self._location = f"{root}/{self._folder}"
+        self._location = f"{spec.root}/{self._folder}"
         self._spool = Spool(
             context,
             foreign=f"{label}: {self._location} contains a file that this runner did not write; remove it",
@@ -503,12 +500,12 @@ class RunFolder:
         return OutputError(f"{self._label}: {self._location}/{name} was deleted; do not modify the folder during a run")
 
 
-def _compressed(record_format: RecordFormat, name: str, *, field: str) -> RecordFormat:
+def _compressed(record_format: RecordFormat, name: str | None, *, field: str) -> RecordFormat:
     if not name:
         return record_format
     with_compression = record_format.abilities.with_compression
     if with_compression is None:
-        raise ContractError(f"{field}: the files of this format are not compressed; use parquet or arrow, or remove it")
+        raise ContractError(f"{field}: {UNCOMPRESSED}")
     try:
         return with_compression(name)
     except ValueError as error:

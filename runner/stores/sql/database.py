@@ -21,10 +21,11 @@ from adbc_driver_postgresql import StatementOptions
 
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError, StoreContext
 from inferrun.plugins.storage import MountedSecret, naming_secret_field
+from inferrun.stores.sql import SqlLogin
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, open_connections
 from runner.network.network_failures import describe_socket_failure
 from runner.network.retries import with_blocking_retries
-from runner.stores.sql.credentials import Credentials, read_credentials
+from runner.stores.sql.credentials import read_credentials
 from runner.stores.sql.server_errors import Report, ServerError
 
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class Database:
 
     def __init__(
         self,
-        credentials: Credentials,
+        credentials: SqlLogin,
         connections: Connections,
         limits: Limits,
         *,

@@ -32,11 +32,11 @@ from inferrun.plugins import (
 )
 from inferrun.plugins.limits import KIB
 from inferrun.plugins.storage import read_spec
+from inferrun.stores.sql import SqlStorage, bound_values
 from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.sql.database import Database, Transaction, open_database
 from runner.stores.sql.rows import Rows, canonical, row_key, rows_of
-from runner.stores.sql.spec import SqlInputSpec
 
 _RANGE_BYTES: Final = 256 << 20
 """Memory of the rows of one chunk, which has a few megabytes."""
@@ -48,8 +48,9 @@ _SPOOLED_BYTES: Final = 64 * KIB
 @asynccontextmanager
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `sql` under `input`."""
-    wanted = read_spec(spec, SqlInputSpec, field="input.sql")
-    secret, values = wanted.credentials_ref.name, wanted.values
+    own, values = bound_values(spec)
+    wanted = read_spec(own, SqlStorage, field="input.sql")
+    secret = wanted.credentials_ref.name
     database = await open_database(context, secret=secret, side="input", error=InputError, values=values)
     limits = context.limits
     if wanted.key:
@@ -110,9 +111,9 @@ class SpooledRows:
 class KeyRanges:
     """The rows of a query with a key. All methods block."""
 
-    def __init__(self, database: Database, spec: SqlInputSpec, columns: ColumnSelection, limits: Limits) -> None:
+    def __init__(self, database: Database, spec: SqlStorage, columns: ColumnSelection, limits: Limits) -> None:
         self._database = database
-        self._query = _inner(spec.query)
+        self._query = _inner(spec.statement)
         self._names = spec.key
         self._keys = [quoted(name) for name in spec.key]
         self._limits = limits
@@ -227,10 +228,10 @@ def _inner(query: str) -> str:
 
 
 def _spooled(
-    database: Database, spec: SqlInputSpec, columns: ColumnSelection, spool: InputSpool, limits: Limits
+    database: Database, spec: SqlStorage, columns: ColumnSelection, spool: InputSpool, limits: Limits
 ) -> SpooledRows:
     """Execute the query, and write its rows to the spool."""
-    query = _inner(spec.query)
+    query = _inner(spec.statement)
 
     def write(reading: Transaction) -> SpooledRows:
         rows = rows_of(reading, query, columns)

@@ -14,14 +14,14 @@ from typing import Any, Literal
 from pg8000.core import CoreConnection
 from pg8000.exceptions import DatabaseError
 
+from inferrun.stores.sql import SqlLogin
 from runner.network.connections import CONNECT_SECONDS
-from runner.stores.sql.credentials import Credentials
 from runner.stores.sql.server_errors import Report
 
 _log = logging.getLogger(__name__)
 
 
-def find_refusal(credentials: Credentials, addresses: Sequence[str]) -> Report | None:
+def find_refusal(credentials: SqlLogin, addresses: Sequence[str]) -> Report | None:
     """Log in, and return what the first server that answers reports; None if it reports nothing. Blocks."""
     for address in addresses:
         try:
@@ -36,7 +36,7 @@ def find_refusal(credentials: Credentials, addresses: Sequence[str]) -> Report |
     return None
 
 
-def _log_in(credentials: Credentials, connection: socket.socket) -> None:
+def _log_in(credentials: SqlLogin, connection: socket.socket) -> None:
     CoreConnection(
         credentials.user,
         password=credentials.password or None,
@@ -48,7 +48,7 @@ def _log_in(credentials: Credentials, connection: socket.socket) -> None:
     ).close()
 
 
-def _tls(credentials: Credentials) -> ssl.SSLContext | Literal[False] | None:
+def _tls(credentials: SqlLogin) -> ssl.SSLContext | Literal[False] | None:
     """Return what pg8000 calls these modes of libpq: without TLS, with TLS if the server has it, and with TLS only."""
     mode, authority = credentials.ssl_mode, credentials.authority
     if mode in ("disable", "allow"):

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
-from inferrun.formats.copy_text import TableRows
+from inferrun.formats.copy_text import TableRows, table_names
 from inferrun.manifest import Manifest, ManifestPart
 from inferrun.plugins import (
     ID_COLUMN,
@@ -39,6 +39,7 @@ from inferrun.plugins import (
     StoredResult,
 )
 from inferrun.plugins.storage import read_spec
+from inferrun.stores import SqlStorage
 from runner.stores.run_folder.documents import (
     ChunkDocument,
     RunDocument,
@@ -52,7 +53,6 @@ from runner.stores.run_folder.earlier import EarlierRun, unusable
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 from runner.stores.run_folder.store import Aborted
 from runner.stores.sql.database import Database, Transaction, open_database
-from runner.stores.sql.spec import SqlOutputSpec
 from runner.stores.sql.table import ResultTable, found_columns
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class SqlOutput:
 
     delivery: Delivery = "ExactlyOnce"
 
-    def __init__(self, database: Database, spec: SqlOutputSpec, context: StoreContext) -> None:
+    def __init__(self, database: Database, spec: SqlStorage, context: StoreContext) -> None:
         self._database = database
         self._contract = context.contract
         self._run = run_id_of(context.contract)
@@ -84,7 +84,7 @@ class SqlOutput:
         self._spool = Spool(
             context, foreign=f"output.sql: a row of {self._location} was not written by this runner; remove it"
         )
-        self._names = spec.tables
+        self._names = table_names(spec.table)
         self._plan: InputPlan | None = None
         self._table: ResultTable | None = None
 
@@ -316,7 +316,7 @@ class SqlOutput:
 @asynccontextmanager
 async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
     """Open the label `sql` under `output`."""
-    wanted = read_spec(spec, SqlOutputSpec, field="output.sql")
+    wanted = read_spec(spec, SqlStorage, field="output.sql")
     database = await open_database(context, secret=wanted.credentials_ref.name, side="output", error=OutputError)
     with closing(SqlOutput(database, wanted, context)) as output:
         yield output

@@ -8,25 +8,25 @@ import pyarrow
 from pyarrow import ipc
 
 from inferrun.contract import InputRun
-from inferrun.formats.copy_text import TableRows
+from inferrun.formats.copy_text import TableRows, table_names
 from inferrun.formats.result_schema import ERROR_TYPE
 from inferrun.formats.typed_values import array_of_texts
 from inferrun.manifest import Manifest, ManifestPart
 from inferrun.plugins import ColumnSelection, InputError, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
+from inferrun.stores import SqlStorage
 from runner.stores.input_spool import InputSpool
 from runner.stores.run_folder.results import SpooledPart, StoredResults, changed, readable_format
 from runner.stores.sql.database import Database, Transaction, open_database
 from runner.stores.sql.rows import rows_of
-from runner.stores.sql.spec import SqlOutputSpec
 
 
 class SqlResultTable:
     """The rows of a run."""
 
-    def __init__(self, database: Database, spec: SqlOutputSpec, run: InputRun, context: StoreContext) -> None:
+    def __init__(self, database: Database, spec: SqlStorage, run: InputRun, context: StoreContext) -> None:
         self._database = database
-        self._tables = spec.tables
+        self._tables = table_names(spec.table)
         self._run = run.run_id
         self._limit = context.limits.spool_bytes
         self.location = f"{database.location}/{spec.table}"
@@ -84,7 +84,7 @@ class SqlResultTable:
 @asynccontextmanager
 async def open_results(spec: StorageObject, run: InputRun, context: StoreContext) -> AsyncIterator[StoredResults]:
     """Open what the label `sql` has stored."""
-    wanted = read_spec(spec, SqlOutputSpec, field="inputRun.output.sql")
+    wanted = read_spec(spec, SqlStorage, field="inputRun.output.sql")
     database = await open_database(
         context,
         secret=wanted.credentials_ref.name,

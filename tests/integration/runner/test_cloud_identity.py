@@ -16,10 +16,11 @@ import pytest
 from aiohttp import web
 
 from inferrun.plugins import InputError, Limits, OutputError
-from runner.stores.objects.azure import AzureInputSpec, AzureOutputSpec
+from inferrun.stores import AzureStorage, GcsStorage
+from runner.stores.objects.azure import azure_cloud
 from runner.stores.objects.bucket import open_bucket
-from runner.stores.objects.gcs import GcsOutputSpec
-from runner.stores.objects.spec import ObjectSpec
+from runner.stores.objects.cloud import Mount
+from runner.stores.objects.gcs import gcs_cloud
 from tests.integration.runner.clouds import CloudBucket, Clouds, clouds
 from tests.integration.runner.distant_server import at_a_distance
 from tests.integration.runner.pods import Machine
@@ -203,8 +204,8 @@ async def test_credentials_of_azures_workload_identity_are_renewed(
     fill(bucket, tmp_path / "given")
     set_azure_identity(monkeypatch, service, tmp_path / "token")
     async with azure(bucket, service) as place:
-        spec: ObjectSpec = AzureInputSpec.model_validate({**place, "path": "in/"})
-        async with open_bucket(spec, tmp_path, LIMITS, side="input", error=InputError) as opened:
+        spec = AzureStorage.model_validate({**place, "path": "in/"})
+        async with open_bucket(spec, azure_cloud, Mount(tmp_path, "input.azure", InputError), LIMITS) as opened:
             assert await asyncio.to_thread(opened.read, "in/0.jsonl")
             first = set(service.used)
             await service.wait_for_expiry()
@@ -248,8 +249,8 @@ async def test_a_large_file_is_sent_to_google_in_one_request(
     (tmp_path / "token").write_text(POD_TOKEN)
     bucket.mount(tmp_path)
     identity = {"credentialsRef": None, "workloadIdentity": {"audience": AUDIENCE}} if is_keyless else {}
-    spec: ObjectSpec = GcsOutputSpec.model_validate({**bucket.spec("out"), **identity})
-    async with open_bucket(spec, tmp_path, LIMITS, side="output", error=OutputError) as opened:
+    spec = GcsStorage.model_validate({**bucket.spec("out"), **identity})
+    async with open_bucket(spec, gcs_cloud, Mount(tmp_path, "output.gcs", OutputError), LIMITS) as opened:
         await asyncio.to_thread(opened.put, "out/a file+1", tmp_path / "file")
         assert await asyncio.to_thread(opened.read, "out/a file+1") == content
     assert bool(service.ends) == is_keyless
@@ -263,8 +264,8 @@ async def test_a_token_of_azure_that_may_not_write_is_named(emulators: Clouds, t
     signature = hmac.digest(base64.b64decode(bucket.keys["accountKey"]), "\n".join(lines).encode(), "sha256")
     query["sig"] = base64.b64encode(signature).decode()
     (tmp_path / "sasToken").write_text("?" + urlencode(query))
-    spec: ObjectSpec = AzureOutputSpec.model_validate(bucket.spec("out"))
-    async with open_bucket(spec, tmp_path, LIMITS, side="output", error=OutputError) as opened:
+    spec = AzureStorage.model_validate(bucket.spec("out"))
+    async with open_bucket(spec, azure_cloud, Mount(tmp_path, "output.azure", OutputError), LIMITS) as opened:
         assert await asyncio.to_thread(opened.list_below, "out/") == []
         with pytest.raises(OutputError, match=r"check output\.azure\.credentialsRef and its permissions"):
             await asyncio.to_thread(opened.check, "out")

@@ -31,7 +31,8 @@ from inferrun.formats.parquet.format import PARQUET
 from inferrun.formats.record_texts import copied_texts
 from inferrun.formats.table_reader import TableReader
 from inferrun.plugins import ArrowRecords, ColumnSelection, Limits
-from runner.stores.dataset import DatasetSpec, OpenedDataset
+from inferrun.stores.dataset import DatasetStorage
+from runner.stores.dataset import OpenedDataset
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges
 
@@ -285,7 +286,7 @@ def source_of(
     )
     assert sum(skipped.count for skipped in found.skipped) == len(others) + 1
     files = {path: LocalFile(folder, path, (folder / path).stat().st_size) for path in paths}
-    spec = DatasetSpec(allow_empty=True, missing_columns="Fail" if csv_dialect else "Null")
+    spec = DatasetStorage(allow_empty=True, missing_columns="Fail" if csv_dialect else "Null")
     opened = OpenedDataset(found, files, repr, None, spec, "input.file")
     columns = ColumnSelection(fed=(fed,), copies_all=True)
     record_format = Csv(columns, csv_dialect) if csv_dialect else FORMATS[form].with_columns(columns)

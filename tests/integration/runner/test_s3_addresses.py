@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from inferrun.plugins import InputError, Limits, OutputError, RunnerError
+from inferrun.stores import S3Storage
 from runner.stores.objects.bucket import open_bucket
-from runner.stores.objects.s3 import S3Spec
+from runner.stores.objects.cloud import Mount
+from runner.stores.objects.s3 import s3_cloud
 
 pytestmark = pytest.mark.thorough
 
@@ -32,8 +34,8 @@ async def counting_server(response: bytes) -> AsyncIterator[tuple[int, list[byte
         yield server.sockets[0].getsockname()[1], received
 
 
-def spec_of(endpoint: str) -> S3Spec:
-    return S3Spec(bucket="records", path="in", endpoint=endpoint)
+def spec_of(endpoint: str) -> S3Storage:
+    return S3Storage(bucket="records", path="in", endpoint=endpoint)
 
 
 def limits_of(*ports: int) -> Limits:
@@ -59,7 +61,7 @@ async def test_no_endpoint_on_a_refused_address_is_opened(
 ) -> None:
     limits = Limits(refused_addresses="10.96.0.1")
     with pytest.raises(error) as raised:
-        async with open_bucket(spec_of(f"http://{host}"), tmp_path, limits, side=side, error=error):
+        async with open_bucket(spec_of(f"http://{host}"), s3_cloud, Mount(tmp_path, f"{side}.s3", error), limits):
             raise AssertionError("the bucket was opened")
     assert str(raised.value) == (
         f"{side}.s3.endpoint: server at http://{host}: the server's address is {kind}, which runs must not reach; the "
@@ -74,7 +76,7 @@ async def test_a_redirect_to_another_server_is_not_followed(tmp_path: Path, stat
         redirect = f"HTTP/1.1 {status}\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         async with counting_server(redirect.encode()) as (port, asked):
             spec, limits = spec_of(f"http://127.0.0.1:{port}"), limits_of(port, other)
-            async with open_bucket(spec, tmp_path, limits, side="input", error=InputError) as bucket:
+            async with open_bucket(spec, s3_cloud, Mount(tmp_path, "input.s3", InputError), limits) as bucket:
                 with pytest.raises(InputError, match="redirects to another server"):
                     await asyncio.to_thread(bucket.read, "in")
         assert asked
@@ -86,7 +88,7 @@ async def test_the_proxies_of_the_environment_are_not_used(tmp_path: Path, monke
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy}")
         spec, limits = spec_of(f"http://127.0.0.1:{port}"), limits_of(port)
-        async with open_bucket(spec, tmp_path, limits, side="input", error=InputError) as bucket:
+        async with open_bucket(spec, s3_cloud, Mount(tmp_path, "input.s3", InputError), limits) as bucket:
             assert await asyncio.to_thread(bucket.read, "in") == b"secret"
     assert received == []
     assert asked[0].startswith(b"GET /records/in HTTP/1.1\r\n")
@@ -96,6 +98,6 @@ async def test_an_endpoint_that_does_not_answer_is_reported_with_its_address(tmp
     async with counting_server(FOUND) as (port, _):
         pass
     spec = spec_of(f"http://127.0.0.1:{port}")
-    async with open_bucket(spec, tmp_path, limits_of(port), side="input", error=InputError) as bucket:
+    async with open_bucket(spec, s3_cloud, Mount(tmp_path, "input.s3", InputError), limits_of(port)) as bucket:
         with pytest.raises(InputError, match=f"cannot connect to http://127.0.0.1:{port}: Connection refused"):
             await asyncio.to_thread(bucket.read, "in")

@@ -11,8 +11,10 @@ from aiohttp import web
 
 from inferrun.plugins import Limits, OutputError
 from inferrun.plugins.limits import MIB
+from inferrun.stores import S3Storage
 from runner.stores.objects.bucket import Bucket, open_bucket
-from runner.stores.objects.s3 import S3Spec
+from runner.stores.objects.cloud import Mount
+from runner.stores.objects.s3 import s3_cloud
 from tests.integration.runner.s3_server import credentials
 from tests.integration.runner.servers import serving
 
@@ -57,8 +59,8 @@ async def bucket_of(server: Server, folder: Path, *, retry_seconds: float = 15) 
     limits = Limits(allowed_addresses="127.0.0.1", retry_seconds=retry_seconds)
     place = {"bucket": "records", "path": "out", "credentialsRef": {"name": "s3-key"}}
     async with serving(app) as endpoint:
-        spec = S3Spec.model_validate({**place, "endpoint": endpoint})
-        async with open_bucket(spec, folder, limits, side="output", error=OutputError) as bucket:
+        spec = S3Storage.model_validate({**place, "endpoint": endpoint})
+        async with open_bucket(spec, s3_cloud, Mount(folder, "output.s3", OutputError), limits) as bucket:
             yield bucket
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from inferrun.plugins import InputError, Limits
+from inferrun.stores import S3Storage
 from runner.stores.objects.bucket import open_bucket
-from runner.stores.objects.s3 import S3Spec
+from runner.stores.objects.cloud import Mount
+from runner.stores.objects.s3 import s3_cloud
 from tests.integration.runner.distant_server import at_a_distance
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.s3_server import credentials, s3_server
@@ -49,9 +51,9 @@ async def test_a_large_object_is_downloaded_once(file: Machine, tmp_path: Path) 
 async def test_a_part_of_an_object_that_was_replaced_is_not_read(tmp_path: Path) -> None:
     async with s3_server(tmp_path / "s3") as server:
         credentials(tmp_path)
-        spec = S3Spec.model_validate(server.spec("rows.jsonl"))
+        spec = S3Storage.model_validate(server.spec("rows.jsonl"))
         limits = Limits(allowed_addresses="127.0.0.0/8", retry_seconds=0)
-        async with open_bucket(spec, tmp_path, limits, side="input", error=InputError) as bucket:
+        async with open_bucket(spec, s3_cloud, Mount(tmp_path, "input.s3", InputError), limits) as bucket:
             await asyncio.to_thread(bucket.put, "rows.jsonl", b"first")
             found = await asyncio.to_thread(bucket.head, "rows.jsonl")
             assert found

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from inferrun.plugins import ContractError, OutputError
 from inferrun.plugins.storage import read_spec
-from runner.stores.objects.s3 import S3Spec
+from inferrun.stores import S3Storage
 from tests.integration.runner.test_s3_conflicts import KEY, Server, bucket_of
 
 CANARY = "c4nary"
@@ -120,4 +120,4 @@ async def test_an_object_whose_key_cannot_be_read_is_reported(tmp_path: Path) ->
 @pytest.mark.parametrize("side", ["input", "output"])
 def test_a_path_that_is_no_key_is_rejected_with_its_field(side: str, path: str) -> None:
     with pytest.raises(ContractError, match=rf"^{side}\.s3\.path: "):
-        read_spec({"bucket": "records", "path": path}, S3Spec, field=f"{side}.s3")
+        read_spec({"bucket": "records", "path": path}, S3Storage, field=f"{side}.s3")

@@ -9,8 +9,10 @@ import pytest
 from aiohttp import web
 
 from inferrun.plugins import Limits, OutputError
+from inferrun.stores import S3Storage
 from runner.stores.objects.bucket import Bucket, open_bucket
-from runner.stores.objects.s3 import S3Spec
+from runner.stores.objects.cloud import Mount
+from runner.stores.objects.s3 import s3_cloud
 from tests.integration.runner.s3_server import S3Server, credentials
 from tests.integration.runner.servers import serving
 
@@ -62,8 +64,8 @@ async def bucket_at(endpoint: str, folder: Path) -> AsyncIterator[Bucket]:
     credentials(folder)
     limits = Limits(allowed_addresses="127.0.0.1", retry_seconds=0)
     place = {"bucket": "records", "path": "out", "credentialsRef": {"name": "s3-key"}}
-    spec = S3Spec.model_validate({**place, "endpoint": endpoint})
-    async with open_bucket(spec, folder, limits, side="output", error=OutputError) as bucket:
+    spec = S3Storage.model_validate({**place, "endpoint": endpoint})
+    async with open_bucket(spec, s3_cloud, Mount(folder, "output.s3", OutputError), limits) as bucket:
         yield bucket
 
 

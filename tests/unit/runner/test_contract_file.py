@@ -49,7 +49,7 @@ def test_a_missing_contract_is_reported_with_its_path(tmp_path: Path) -> None:
     [
         ({}, "input: exactly one storage label is required, found none"),
         ({"krateo": {}, "file": {}}, "found file, krateo"),
-        ({"file": "x"}, "input.file: must be an object, got str"),
+        ({"file": "x"}, 'input.file is "x"; must be an object'),
     ],
 )
 def test_a_storage_map_must_have_one_label(storage: dict[str, Any], text: str) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import JsonValue, ValidationError
 
-from inferrun.fields.problems import Problem, describe
+from inferrun.fields.problems import Problem, describe, parse_problems
 from inferrun.resources import InferenceConfig, parse_config, parse_run
-from inferrun.resources.validation import config_problems, config_warnings, parse_problems, run_problems
+from inferrun.resources.validation import config_problems, config_warnings, run_problems
 
 KRATEO = {"krateo": {"api": {"path": "/compute/in", "verb": "POST", "endpointRef": {"name": "handler"}}}}
 FILE = {"file": {"claimName": "data", "path": "in/iris.jsonl"}}
@@ -359,7 +359,7 @@ GCS = {"bucket": "data", "path": "p", "workloadIdentity": {"audience": "//iam.go
                 ({"headers": "a: b"}, "headers", "must be a list"),
             )
         ),
-        ("input", {"file": {**FILE["file"], "fmt": "csv"}}, "file.fmt", "claimName, path"),
+        ("input", {"file": {**FILE["file"], "fmt": "csv"}}, "file.fmt", "claimName"),
         ("input", {"run": {"nmae": "nightly", "name": "nightly"}}, "run.nmae", "did you mean name?"),
         ("output", {"file": {"path": "x"}}, "file.claimName", "required"),
         ("output", {"file": {"claimName": "data", "path": "../x"}}, "file.path", 'without ".."'),
@@ -476,6 +476,7 @@ def test_the_settings_of_a_store_are_checked_for_their_end(
                 "file": {
                     **FILE["file"],
                     "path": "in/dt=*/*.parquet",
+                    "format": "parquet",
                     "partitions": {"dt": "date32"},
                     "types": {"a": "decimal(12, 2)"},
                     "missingColumns": "Null",

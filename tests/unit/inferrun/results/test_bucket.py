@@ -2,10 +2,11 @@
 
 import pytest
 
-from inferrun.resources.storage import AzureStorage, GcsStorage, ObjectStorage, S3Storage, SecretRef
+from inferrun.fields.secrets import SecretRef
 from inferrun.results import ResultsUnreachable
 from inferrun.results.access import Access
 from inferrun.results.bucket import BucketFiles
+from inferrun.stores import AzureStorage, GcsStorage, ObjectStorage, S3Storage
 
 SECRET = SecretRef(name="key")
 AZURE = AzureStorage(account="records", container="batch", path="out", credentials_ref=SECRET)
@@ -17,11 +18,11 @@ PRINCIPAL = {"tenantId": "t", "clientId": "c", "clientSecret": "s"}
 @pytest.mark.parametrize(
     ("storage", "secret", "expected"),
     [
-        (S3, {"accessKeyId": "a"}, "have no key secretAccessKey"),
-        (GCS, {"key.json": "{}"}, r"have no key credentials\.json"),
-        (GCS, {"credentials.json": "{}"}, "for gs://records cannot be used"),
-        (AZURE, {}, "accountKey, or sasToken, or tenantId and clientId and clientSecret"),
-        (AZURE, {"tenantId": "t", "clientId": "c"}, "lack keys"),
+        (S3, {"accessKeyId": "a"}, "has no key secretAccessKey"),
+        (GCS, {"key.json": "{}"}, r"has no key credentials\.json"),
+        (GCS, {"credentials.json": "{}"}, "with the key file of a Google service account"),
+        (AZURE, {}, "accountKey, no key sasToken, and not all of tenantId, clientId, clientSecret"),
+        (AZURE, {"tenantId": "t", "clientId": "c"}, "has no key accountKey"),
         (AZURE, {"accountKey": "%"}, r"for abfss://batch@records\.dfs\.core\.windows\.net cannot be used"),
     ],
 )

@@ -12,7 +12,8 @@ from inferrun.formats.dataset import Dataset
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import InputError, Limits, PlannedObject, RecordFormat
 from inferrun.plugins.limits import KIB, MIB
-from runner.stores.dataset import DatasetSpec, OpenedDataset
+from inferrun.stores.dataset import DatasetStorage
+from runner.stores.dataset import OpenedDataset
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges, chunk_size
 from tests.unit.runner.batches import decoded
@@ -31,7 +32,7 @@ def ranges(
     *names: str,
     limits: Limits | None = None,
     record_format: RecordFormat = JSONL,
-    spec: DatasetSpec | None = None,
+    spec: DatasetStorage | None = None,
 ) -> FileRanges:
     def find() -> Dataset:
         return Dataset(tuple(PlannedObject(name, (folder / name).stat().st_size, "") for name in names))
@@ -42,7 +43,7 @@ def ranges(
         {one.name: LocalFile(folder=folder, name=one.name, size=one.size) for one in found.objects},
         repr,
         find,
-        spec or DatasetSpec(allow_empty=True),
+        spec or DatasetStorage(allow_empty=True),
         "input.file",
     )
     return FileRanges(dataset, record_format=record_format, limits=limits or Limits())

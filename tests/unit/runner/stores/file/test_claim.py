@@ -10,12 +10,12 @@ from typing import Never
 import pytest
 
 from inferrun.plugins import OutputError
+from inferrun.stores import FileStorage
 from runner.stores.file.claim import ClaimFiles
-from runner.stores.file.spec import FileSpec
 
 
 def claim_at(folder: Path) -> ClaimFiles:
-    return ClaimFiles(folder, FileSpec(claim_name="claim", path="out"))
+    return ClaimFiles(folder, FileStorage(claim_name="claim", path="out"))
 
 
 NO_LINKS = (errno.EPERM, errno.EIO, errno.EOPNOTSUPP, errno.ENOSYS)

@@ -9,10 +9,11 @@ import pytest
 
 from inferrun.plugins import ContractError, InputError
 from inferrun.plugins.storage import read_spec
+from inferrun.stores import AzureStorage, GcsStorage
 from runner.network.http_client import AiohttpClient
-from runner.stores.objects.azure import AzureInputSpec
-from runner.stores.objects.cloud import Cloud, Transport
-from runner.stores.objects.gcs import GcsInputSpec
+from runner.stores.objects.azure import azure_cloud
+from runner.stores.objects.cloud import Cloud, Mount, Transport
+from runner.stores.objects.gcs import gcs_cloud
 
 TRANSPORT = Transport(cast("AiohttpClient", None), {}, {"retry_timeout": timedelta(seconds=1)}, 1)
 SECRET = {"credentialsRef": {"name": "key"}}
@@ -24,12 +25,12 @@ IDENTITY = {"AZURE_TENANT_ID": "tenant", "AZURE_CLIENT_ID": "client", "AZURE_FED
 
 def _azure(folder: Path, **more: object) -> Cloud:
     spec = {"account": "records", "container": "batch", "path": "in", **more}
-    return read_spec(spec, AzureInputSpec, field="input.azure").cloud(folder, field="input.azure", error=InputError)
+    return azure_cloud(read_spec(spec, AzureStorage, field="input.azure"), Mount(folder, "input.azure", InputError))
 
 
 def _gcs(folder: Path, **more: object) -> Cloud:
     spec = {"bucket": "records", "path": "in", **more}
-    return read_spec(spec, GcsInputSpec, field="input.gcs").cloud(folder, field="input.gcs", error=InputError)
+    return gcs_cloud(read_spec(spec, GcsStorage, field="input.gcs"), Mount(folder, "input.gcs", InputError))
 
 
 def _mount(folder: Path, **keys: str) -> None:
@@ -123,5 +124,5 @@ def test_gcs_has_a_key_an_identity_or_none(tmp_path: Path) -> None:
     account = {"serviceAccount": "batch@project.iam.gserviceaccount.com"}
     impersonating = _gcs(tmp_path, workloadIdentity={**identity, **account})
     assert impersonating.identities == ("https://sts.googleapis.com", "https://iamcredentials.googleapis.com")
-    with pytest.raises(ContractError, match="credentialsRef and workloadIdentity exclude each other"):
+    with pytest.raises(ContractError, match='workloadIdentity is "set"; excludes credentialsRef'):
         _gcs(tmp_path, workloadIdentity=identity, **SECRET)

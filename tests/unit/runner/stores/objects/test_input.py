@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from inferrun.formats.dataset import ListedFile
+from inferrun.stores import S3Storage
 from runner.stores.objects.bucket import Bucket
 from runner.stores.objects.input import _find
-from runner.stores.objects.s3 import S3InputSpec
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Listing:
 def test_the_object_of_the_folder_itself_which_consoles_create_is_not_reported() -> None:
     bucket = cast("Bucket", Listing(("in", "in/a.jsonl", "in/b.txt", "in/old", "in/old/c.jsonl")))
     for path in ("in", "in/"):
-        spec = S3InputSpec.model_validate({"bucket": "records", "path": path, "endpoint": "http://s3.test"})
+        spec = S3Storage.model_validate({"bucket": "records", "path": path, "endpoint": "http://s3.test"})
         folder, found = _find(bucket, spec, suffixes=(".jsonl",))
         assert [folder + one.name for one in found.objects] == ["in/a.jsonl"]
         assert [(one.reason, one.names) for one in found.skipped] == [

@@ -38,9 +38,10 @@ from inferrun.plugins import (
     RecordFormat,
     StoredResult,
 )
+from inferrun.stores import FileStorage
+from inferrun.stores.dataset import OutputLayout
 from runner.stores.file.claim import ClaimFiles
-from runner.stores.file.spec import FileOutputSpec
-from runner.stores.run_folder.layout import Layout, part_ranges
+from runner.stores.run_folder.layout import part_ranges
 from runner.stores.run_folder.results import OrderedRows
 from runner.stores.run_folder.store import RunFolder
 from tests.unit.runner.batches import batch, results
@@ -70,7 +71,7 @@ class Killed(BaseException):
 class MortalFiles(ClaimFiles):
     """Files that run something once, before or after an operation of which the name is known, and count operations."""
 
-    def __init__(self, root: Path, spec: FileOutputSpec, act: Callable[[str, str], None]) -> None:
+    def __init__(self, root: Path, spec: FileStorage, act: Callable[[str, str], None]) -> None:
         super().__init__(root, spec)
         self._act = act
 
@@ -113,10 +114,10 @@ async def predict(
 ) -> CommittedRun | None:
     """Execute a run of five chunks, in each of which the record 3 fails, or what is left of it."""
     await asyncio.to_thread(folder.mkdir, exist_ok=True)
-    spec = FileOutputSpec(claim_name="claim", path="out", **({"layout": layout} if layout else {}))
+    spec = FileStorage(claim_name="claim", path="out", **({"layout": layout} if layout else {}))
     context = context_of(folder, record_format=form, pod=pod, spool=folder.parent / f"spool-{pod}")
     files = MortalFiles(folder, spec, act)
-    with closing(RunFolder(files, form, context, spec, label="output.file", root="claim", path="out")) as store:
+    with closing(RunFolder(files, form, context, spec, label="output.file")) as store:
         checkpoint = await store.open()
         if checkpoint.committed_run:
             return checkpoint.committed_run
@@ -329,12 +330,12 @@ async def test_a_chunk_that_has_changed_is_not_joined(tmp_path: Path) -> None:
         await predict(tmp_path, pod="next")
 
 
-@given(sizes=st.lists(st.integers(0, 50)), limit=st.integers(0, 100), single=st.booleans())
+@given(sizes=st.lists(st.integers(0, 50)), limit=st.integers(1, 100), single=st.booleans())
 def test_ranges_cover_all_chunks_once_and_are_as_large_as_allowed(
     sizes: list[int], limit: int, *, single: bool
 ) -> None:
     parts = [PART.model_copy(update={"bytes": size}) for size in sizes]
-    found = list(part_ranges(parts, Layout.model_validate({"partSize": limit, "single": single})))
+    found = list(part_ranges(parts, OutputLayout.model_validate({"partSize": limit, "single": single})))
     assert [chunk for one in found for chunk in one] == list(range(len(sizes)))
     assert all(len(one) == 1 or single or sum(sizes[chunk] for chunk in one) <= limit for one in found)
     assert all(sum(sizes[one.start : one.stop + 1]) > limit for one in found[:-1])

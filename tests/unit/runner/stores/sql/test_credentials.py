@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from inferrun.plugins.storage import MountedSecret
-from runner.stores.sql.credentials import Credentials, read_credentials
+from inferrun.stores.sql import SqlLogin
+from runner.stores.sql.credentials import read_credentials
 
 GIVEN = {"host": "db", "dbname": "rows", "username": "reader"}
 
 
-def mounted(folder: Path, **keys: str) -> Credentials:
+def mounted(folder: Path, **keys: str) -> SqlLogin:
     for key, value in (GIVEN | keys).items():
         (folder / key).write_text(value)
     return read_credentials(MountedSecret(folder, "database"))
