@@ -47,9 +47,9 @@ def shell_command(*words: str, limit: int = 512) -> str:
     return shlex.join(one_line(word, limit=limit) for word in words)
 
 
-def code_span(text: str, *, limit: int = 2048) -> str:
+def code_span(text: str) -> str:
     """`text` as a code span of Markdown, in which no link, image, HTML or other markup has an effect."""
-    flat = one_line(text, limit=limit)
+    flat = one_line(text, limit=2048)
     if not flat:
         return ""
     fence = "`" * (max(map(len, _BACKTICKS.findall(flat)), default=0) + 1)

@@ -63,23 +63,17 @@ def _incompatibility(name: str, stored: Object) -> str:
 
 def missing_fields(name: str, root: Object) -> list[str]:
     """The fields of the models that are missing in the schema of a definition, such as spec.pendingTimeoutSeconds."""
-    found = set(_schema_paths(root))
-    wanted = [
-        f"{part}.{path}" for part, model in zip(("spec", "status"), MODELS[name], strict=True) for path in _paths(model)
-    ]
-    return [path for path in wanted if path not in found]
+    spec, status = MODELS[name]
+    parts = root.get("properties", {})
+    return [*_missing(spec, parts.get("spec", {}), "spec"), *_missing(status, parts.get("status", {}), "status")]
 
 
-def _paths(model: type[BaseModel]) -> Iterator[str]:
+def _missing(model: type[BaseModel], schema: Object, path: str) -> Iterator[str]:
+    known = schema.get("properties", {})
     for name, field in model.model_fields.items():
-        alias = field.alias or name
-        yield alias
+        place = f"{path}.{field.alias or name}"
+        below = known.get(field.alias or name)
+        if below is None:
+            yield place
         if (inner := model_in(field.annotation)) is not None:
-            yield from (f"{alias}.{path}" for path in _paths(inner))
-
-
-def _schema_paths(schema: Object) -> Iterator[str]:
-    for name, inner in schema.get("properties", {}).items():
-        yield name
-        below = inner.get("items", inner)
-        yield from (f"{name}.{path}" for path in _schema_paths(below))
+            yield from _missing(inner, (below or {}).get("items", below or {}), place)

@@ -124,12 +124,10 @@ def validate(
             is_valid = False
             continue
         for one in manifests:
-            for text in one.problems:
+            found = [*one.problems, *(f"warning: {text}" for text in one.warnings)]
+            found += ["valid"] if not one.problems and one.resource is not None else []
+            for text in found:
                 print(one_line(f"{path}: {one.title}: {text}", limit=LINE_LIMIT))
-            for text in one.warnings:
-                print(one_line(f"{path}: {one.title}: warning: {text}", limit=LINE_LIMIT))
-            if not one.problems and one.resource is not None:
-                print(one_line(f"{path}: {one.title}: valid", limit=LINE_LIMIT))
             is_valid = is_valid and not one.problems
     raise typer.Exit(CommandExit.OK if is_valid else CommandExit.USAGE)
 

@@ -77,7 +77,7 @@ processes; with another one, one of several shims is elected.
 """
 
 
-def access_review(permission: Permission, *, namespace: str, account: str = "", account_namespace: str = "") -> Object:
+def access_review(permission: Permission, *, namespace: str, account: str, account_namespace: str) -> Object:
     """A review of whether a service account, or else the user, has a permission; an empty `namespace` means all namespaces."""
     resource, _, sub = permission.resource.partition("/")
     attributes = {"verb": permission.verb, "group": permission.group, "resource": resource, "namespace": namespace}
