@@ -7,7 +7,7 @@ from control.launches.retried_run import check_storage, retried_run
 from control.launches.snapshot import CompiledRun, WantedService, snapshot_of
 from control.trust.signatures import CONTRACT_KEY, hash_of
 from inferrun import contract as contracts
-from inferrun.contract import MAX_BYTES, Contract, ContractHeader, InputRun, Model, Request, Tensors, dump_contract
+from inferrun.contract import MAX_BYTES, Contract, InputRun, Model, Request, Tensors, dump_contract
 from inferrun.fields.problems import describe
 from inferrun.kserve import ModelAddress
 from inferrun.names import LABEL_LIMIT, job_base_name
@@ -141,21 +141,13 @@ def _checked(compiled: CompiledRun) -> CompiledRun:
 
 
 def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved, *, base: str) -> Contract:
-    uid, schedule, spec, model = run.metadata.uid, run.schedule_owner, config.spec, config.spec.model
+    uid, schedule, spec = run.metadata.uid, run.schedule_owner, config.spec
     thresholds, span = (run.spec.error_threshold, spec.error_threshold), run.spec.interval
     return Contract(
         job_id=schedule.uid if schedule is not None else uid,
         job_name=base,
         run_id=uid,
-        kserve=Model(
-            model_name=model.model_name or "",
-            model_url=model.model_url or "",
-            model_version=model.model_version or "",
-            model_input_name=model.model_input_name or "",
-            protocol_version=model.protocol_version or "",
-            headers=tuple(ContractHeader(name=one.name, value=one.value or "") for one in model.headers or ()),
-            proxy_url=model.proxy_url or "",
-        ),
+        kserve=Model.model_validate(spec.model.to_manifest()),
         input=resolved.input,
         output=resolved.output,
         parameters=resolved.parameters,

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from inferrun.cli.findings import Finding, ok, problem
 from inferrun.kube.namespaces import Namespaces
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, condition_of, status_of
 
 COMPONENTS: Final = ("shim", "worker")
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
@@ -68,7 +68,7 @@ def judge_program(component: str, deployments: list[Object], *, namespace: str, 
     name = deployment["metadata"]["name"]
     what = f"{component} (Deployment {namespace}/{name})"
     wanted = deployment["spec"].get("replicas", 1)
-    ready = deployment.get("status", {}).get("readyReplicas") or 0
+    ready = status_of(deployment).get("readyReplicas") or 0
     if wanted == 0:
         return problem(what, "it is scaled to 0", fix=f"kubectl -n {namespace} scale deployment/{name} --replicas=1")
     if ready < wanted:
@@ -76,9 +76,8 @@ def judge_program(component: str, deployments: list[Object], *, namespace: str, 
             f"read the log: kubectl -n {namespace} logs deployment/{name} --all-pods; if there is none:\n"
             f"kubectl -n {namespace} describe pods -l {COMPONENT_LABEL}={component}"
         )
-        conditions = deployment.get("status", {}).get("conditions") or []
-        failures = (one for one in conditions if one.get("type") == "ReplicaFailure" and one.get("status") == "True")
-        why = next((f": {one.get('message', '')}" for one in failures), "")
+        failure = condition_of(deployment, "ReplicaFailure")
+        why = f": {failure.get('message', '')}" if failure is not None else ""
         return problem(what, f"{ready} of {wanted} Pods are ready{why}", fix=fix)
     return ok(what, f"{ready} of {wanted} Pods are ready")
 
