@@ -42,9 +42,12 @@ from tests.unit.operator_shim.observer.fakes import (
     settle,
     until,
 )
-from workflows.signals import Ended
+from workflows.signals import Ended, Started
 
 POD = f"{JOB_NAME}-pod-a"
+ENDED = Ended(job_uid=JOB_UID, launch=1)
+ENDED_POD = Ended(job_uid=JOB_UID, launch=1, pod_uid="pod-a")
+COMPLETE = live_job(clock=60, condition="Complete", version=2)
 RUNNING = f"attempt 1 is running in Pod {POD}"
 
 
@@ -88,6 +91,34 @@ class Stage:
         self.reconciler.wake(key)
         await settle()
 
+    async def pass_by(self, seconds: float, *, step: float = 0.5) -> None:
+        await self.time.pass_by(seconds, step=step)
+
+    async def pod_runs(self, **pod: Any) -> None:
+        """The watch delivers the Pod, whose container runs since it was created."""
+        await self.deliver(pod=live_pod(running(at(pod.get("age", 0))), phase="Running", **pod))
+
+    async def pod_ends(self, code: int, **pod: Any) -> None:
+        """The watch delivers the Pod, whose container has ended."""
+        await self.deliver(pod=live_pod(terminated(code), phase="Failed" if code else "Succeeded", version=2, **pod))
+
+    async def lose_job(self) -> None:
+        """The watch says that there is no Job."""
+        self.workloads.jobs.clear()
+        await self.wake()
+
+    @property
+    def ended(self) -> list[Ended]:
+        return self.signals.sent_ended
+
+    @property
+    def started(self) -> list[Started]:
+        return self.signals.sent_started
+
+    @property
+    def started_pods(self) -> list[str]:
+        return [one.pod_uid for one in self.started]
+
     @property
     def reasons(self) -> list[str]:
         return [str(progress.reason) for progress in self.writer.written]
@@ -108,8 +139,9 @@ async def stage() -> Stage:
 
 
 @asynccontextmanager
-async def leading(stage: Stage) -> AsyncIterator[Stage]:
-    """One term of leadership."""
+async def leading(stage: Stage, **objects: Json) -> AsyncIterator[Stage]:
+    """One term of leadership, which begins with these objects."""
+    stage.workloads.put(**objects)
     task = asyncio.create_task(stage.new_reconciler().run())
     await settle()
     try:
@@ -122,8 +154,7 @@ async def leading(stage: Stage) -> AsyncIterator[Stage]:
 @pytest.fixture
 async def leader(stage: Stage) -> AsyncIterator[Stage]:
     """A leader that has seen a Job without a Pod, which the run's status names."""
-    stage.workloads.put(job=live_job(clock=60), run=live_run(message=""))
-    async with leading(stage):
+    async with leading(stage, job=live_job(clock=60), run=live_run(message="")):
         yield stage
 
 
@@ -134,38 +165,38 @@ async def test_a_start_and_a_lost_node_are_judged_by_the_clock_of_the_server(
     """That of this process is days ahead."""
     leader.server_time = NOW
     await leader.deliver(pod=live_pod(running(at(-30)), phase="Running"))
-    [started] = leader.signals.sent_started
+    [started] = leader.started
     assert started.started_at == at(0), "no container starts in the future"
     leader.server_time = NOW + timedelta(seconds=seconds)
     silent = [
         {"type": "Ready", "status": "False", "lastTransitionTime": at(0)},
         {"type": "ContainersReady", "status": "True"},
     ]
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2, conditions=silent))
-    assert len(leader.signals.sent_ended) == lost
+    await leader.pod_runs(version=2, conditions=silent)
+    assert len(leader.ended) == lost
 
 
 async def test_a_warning_is_written_at_once_and_only_once(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(node=None, conditions=[UNSCHEDULED]))
     assert leader.reasons == ["Unschedulable"]
     assert leader.writer.written[0].is_warning
-    await leader.time.pass_by(600)
+    await leader.pass_by(600)
     assert leader.reasons == ["Unschedulable"]
     assert leader.events.requested == []
-    assert (leader.signals.sent_started, leader.signals.sent_ended) == ([], [])
+    assert (leader.started, leader.ended) == ([], [])
 
 
 async def test_a_wait_that_lasts_is_written_without_being_a_warning(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
-    await leader.time.pass_by(21)
+    await leader.pass_by(21)
     assert leader.reasons == ["PodScheduled"]
 
 
 async def test_a_pod_that_takes_seconds_to_start_costs_one_write(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
-    await leader.time.pass_by(18)
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
-    await leader.time.pass_by(20)
+    await leader.pass_by(18)
+    await leader.pod_runs(version=2)
+    await leader.pass_by(20)
     assert leader.reasons == ["Running"]
 
 
@@ -173,7 +204,7 @@ async def test_a_status_is_written_at_most_every_five_seconds(leader: Stage) -> 
     for number in range(19):
         states = (waiting("ErrImagePull", f"no {number}"), waiting("CreateContainerError", f"no {number}"))
         await leader.deliver(pod=live_pod(states[number % 2], version=number))
-        await leader.time.pass_by(1)
+        await leader.pass_by(1)
     assert len(leader.reasons) == 4
 
 
@@ -181,29 +212,28 @@ async def test_the_last_of_several_changes_is_written(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(waiting("ErrImagePull", "first")))
     await leader.deliver(pod=live_pod(waiting("CreateContainerError", "second"), version=2))
     await leader.deliver(pod=live_pod(waiting("CreateContainerError", "third"), version=3))
-    await leader.time.pass_by(6)
+    await leader.pass_by(6)
     assert [progress.message.rpartition(" ")[2] for progress in leader.writer.written][1:] == ["third"]
 
 
 async def test_a_start_is_signalled_once_and_only_then_written(leader: Stage) -> None:
     leader.signals.accepts = False
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", age=5))
+    await leader.pod_runs(age=5)
     assert leader.writer.written == []
     leader.signals.accepts = True
-    await leader.time.pass_by(11)
-    assert [one.pod_uid for one in leader.signals.sent_started] == ["pod-a", "pod-a"]
+    await leader.pass_by(11)
+    assert leader.started_pods == ["pod-a", "pod-a"]
     assert leader.reasons == ["Running"]
-    await leader.time.pass_by(1000)
+    await leader.pass_by(1000)
     await leader.wake()
-    assert len(leader.signals.sent_started) == 2
+    assert len(leader.started) == 2
     assert leader.reasons == ["Running"]
 
 
 async def test_without_a_clock_a_start_is_only_written(stage: Stage) -> None:
-    stage.workloads.put(job=live_job(), run=live_run())
-    async with leading(stage):
-        await stage.deliver(pod=live_pod(running(at(0)), phase="Running"))
-        assert stage.signals.sent_started == []
+    async with leading(stage, job=live_job(), run=live_run()):
+        await stage.pod_runs()
+        assert stage.started == []
         assert [progress.message for progress in stage.writer.written] == [RUNNING]
 
 
@@ -212,140 +242,136 @@ async def test_a_run_that_cannot_be_read_does_not_end_the_term(stage: Stage) -> 
     stage.workloads.put(job=live_job(), run=live_run())
     stage.workloads.runs["models", "bad"] = {**bad, "metadata": {**bad["metadata"], "name": "bad", "uid": "bad"}}
     async with leading(stage):
-        await stage.time.pass_by(1)
+        await stage.pass_by(1)
         await stage.deliver(job=live_job(condition="Complete", version=2))
-    assert [one.job_uid for one in stage.signals.sent_ended] == [JOB_UID]
+    assert [one.job_uid for one in stage.ended] == [JOB_UID]
 
 
 async def test_the_end_of_a_job_that_lost_its_labels_is_signalled(leader: Stage) -> None:
     leader.api.jobs[KEY] = live_job()
     del leader.workloads.jobs[KEY]
     await leader.wake()
-    await leader.time.pass_by(20)
-    assert leader.signals.sent_ended == []
+    await leader.pass_by(20)
+    assert leader.ended == []
     leader.api.jobs[KEY] = live_job(condition="Complete", version=2)
-    await leader.time.pass_by(6)
-    assert [one.job_uid for one in leader.signals.sent_ended] == [JOB_UID]
+    await leader.pass_by(6)
+    assert [one.job_uid for one in leader.ended] == [JOB_UID]
 
 
 @pytest.mark.parametrize("note", ["", "; one record is searched for"])
 async def test_a_new_leader_does_not_repeat_what_the_status_acknowledges(stage: Stage, note: str) -> None:
-    stage.workloads.put(
+    async with leading(
+        stage,
         job=live_job(clock=60),
         pod=live_pod(running(at(0)), phase="Running"),
         run=live_run(phase="Running", reason="Running", message=f"{RUNNING}{note}"),
-    )
-    async with leading(stage):
-        await stage.time.pass_by(100)
-    assert stage.signals.sent_started == []
+    ):
+        await stage.pass_by(100)
+    assert stage.started == []
     assert len(stage.writer.written) == bool(note), "the note is outdated"
 
 
 async def test_a_new_leader_signals_a_start_that_the_status_does_not_acknowledge(leader: Stage) -> None:
     leader.signals.is_down = True
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running"))
-    assert leader.signals.sent_started == []
+    await leader.pod_runs()
+    assert leader.started == []
     leader.signals.is_down = False
     async with leading(leader):  # the one before is still there, and may send it again
-        assert {one.job_uid for one in leader.signals.sent_started} == {JOB_UID}
+        assert {one.job_uid for one in leader.started} == {JOB_UID}
         assert leader.reasons == ["Running"]
 
 
 async def test_a_new_leader_signals_the_start_of_another_pod_than_the_status_names(stage: Stage) -> None:
-    stage.workloads.put(
+    async with leading(
+        stage,
         job=live_job(clock=60),
         pod=live_pod(running(at(0)), uid="pod-b", phase="Running"),
         run=live_run(phase="Running", reason="Running", message=RUNNING),
-    )
-    async with leading(stage):
-        await stage.time.pass_by(6)
-    assert [one.pod_uid for one in stage.signals.sent_started] == ["pod-b"]
+    ):
+        await stage.pass_by(6)
+    assert stage.started_pods == ["pod-b"]
     assert "pod-b" in stage.writer.written[0].message
 
 
 async def test_an_end_is_signalled_until_it_is_acknowledged(leader: Stage) -> None:
-    await leader.deliver(job=live_job(clock=60, condition="Complete", version=2))
-    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    await leader.deliver(job=COMPLETE)
+    assert leader.ended == [ENDED]
     for passed, sent in ((9, 1), (2, 2), (20, 3), (40, 4)):
-        await leader.time.pass_by(passed)
-        assert len(leader.signals.sent_ended) == sent
+        await leader.pass_by(passed)
+        assert len(leader.ended) == sent
     assert leader.signals.repeated == [False, True, True, True]
-    await leader.time.pass_by(1200)
-    assert 7 <= len(leader.signals.sent_ended) <= 11
-    sent = len(leader.signals.sent_ended)
+    await leader.pass_by(1200)
+    assert 7 <= len(leader.ended) <= 11
+    sent = len(leader.ended)
     await leader.deliver(run=live_run(phase="Succeeded", reason="Succeeded"))
-    await leader.time.pass_by(1200)
-    assert len(leader.signals.sent_ended) == sent
+    await leader.pass_by(1200)
+    assert len(leader.ended) == sent
 
 
 async def test_an_end_that_temporal_did_not_take_is_signalled_within_seconds(leader: Stage) -> None:
     leader.signals.is_down = True
     await leader.deliver(job=live_job(condition="Failed", version=2))
-    await leader.time.pass_by(3)
+    await leader.pass_by(3)
     leader.signals.is_down = False
-    await leader.time.pass_by(5)
-    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    await leader.pass_by(5)
+    assert leader.ended == [ENDED]
 
 
 async def test_the_end_of_an_earlier_launch_is_not_signalled(stage: Stage) -> None:
     second = job_name(JOB_NAME, 2)
     stage.workloads.put(job=live_job(name=second, uid="job-uid-2", launch=2))
-    stage.workloads.put(job=live_job(condition="Failed"), run=live_run(job_uid="job-uid-2", job_name=second))
-    async with leading(stage):
-        await stage.time.pass_by(100)
-    assert stage.signals.sent_ended == []
+    async with leading(stage, job=live_job(condition="Failed"), run=live_run(job_uid="job-uid-2", job_name=second)):
+        await stage.pass_by(100)
+    assert stage.ended == []
 
 
 async def test_an_end_is_signalled_before_the_status_names_the_job(stage: Stage) -> None:
     second = job_name(JOB_NAME, 2)
-    stage.workloads.put(job=live_job(condition="Failed", name=second, uid="job-uid-2", launch=2), run=live_run())
-    async with leading(stage):
-        assert Ended(job_uid="job-uid-2", launch=2) in stage.signals.sent_ended
+    async with leading(stage, job=live_job(condition="Failed", name=second, uid="job-uid-2", launch=2), run=live_run()):
+        assert Ended(job_uid="job-uid-2", launch=2) in stage.ended
 
 
 async def test_a_job_that_no_run_of_that_uid_owns_is_ignored(stage: Stage) -> None:
     forged = live_job(condition="Failed")
     forged["metadata"]["ownerReferences"] = []
-    stage.workloads.put(job=forged, run=live_run(job_uid=None))
-    async with leading(stage):
-        await stage.time.pass_by(100)
-    assert (stage.signals.sent_ended, stage.writer.written) == ([], [])
+    async with leading(stage, job=forged, run=live_run(job_uid=None)):
+        await stage.pass_by(100)
+    assert (stage.ended, stage.writer.written) == ([], [])
 
 
 async def test_a_pod_that_can_never_start_is_signalled(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(waiting("InvalidImageName")))
-    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1, pod_uid="pod-a")]
+    assert leader.ended == [ENDED_POD]
     assert leader.writer.written == []
 
 
 @pytest.fixture
 async def runner(stage: Stage) -> AsyncIterator[Stage]:
     """A leader that has announced the start of a Pod with the built-in runner."""
-    stage.workloads.put(
-        job=live_job(clock=60, is_builtin=True), pod=live_pod(running(at(0)), phase="Running"), run=live_run()
-    )
-    async with leading(stage):
-        await stage.time.pass_by(6)
+    async with leading(
+        stage, job=live_job(clock=60, is_builtin=True), pod=live_pod(running(at(0)), phase="Running"), run=live_run()
+    ):
+        await stage.pass_by(6)
         yield stage
 
 
 async def test_a_pod_that_is_taken_away_is_signalled_once_and_the_next_one_waits(runner: Stage) -> None:
-    await runner.deliver(pod=live_pod(terminated(137), phase="Failed", version=2, conditions=[DISRUPTED]))
-    assert runner.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1, pod_uid="pod-a")]
+    await runner.pod_ends(137, conditions=[DISRUPTED])
+    assert runner.ended == [ENDED_POD]
     await runner.deliver(pod=live_pod(uid="pod-b", node=None, conditions=[UNSCHEDULED]))
-    await runner.time.pass_by(100)
-    assert len(runner.signals.sent_ended) == 1
+    await runner.pass_by(100)
+    assert len(runner.ended) == 1
     assert runner.reasons[-1] == "Unschedulable"
-    await runner.deliver(pod=live_pod(running(at(0)), uid="pod-b", phase="Running", version=2))
-    await runner.time.pass_by(6)
-    assert [one.pod_uid for one in runner.signals.sent_started] == ["pod-a", "pod-b"]
+    await runner.pod_runs(uid="pod-b", version=2)
+    await runner.pass_by(6)
+    assert runner.started_pods == ["pod-a", "pod-b"]
     assert runner.reasons[-1] == "Running"
 
 
 async def test_a_quota_that_blocks_the_replacement_of_a_pod_is_reported(runner: Stage) -> None:
     runner.events.events = (event("FailedCreate", "exceeded quota: pods"),)
-    await runner.deliver(pod=live_pod(terminated(137), phase="Failed", version=2, conditions=[DISRUPTED]))
-    await runner.time.pass_by(12)
+    await runner.pod_ends(137, conditions=[DISRUPTED])
+    await runner.pass_by(12)
     assert runner.reasons[-1] == "QuotaExceeded"
 
 
@@ -353,60 +379,59 @@ async def test_a_pod_whose_contract_was_deleted_is_signalled_now_and_then(leader
     missing = 'MountVolume.SetUp failed for volume "contract" : configmap "inf-iris-x" not found'
     leader.events.events = (event("FailedMount", missing),)
     await leader.deliver(pod=live_pod(waiting("ContainerCreating"), age=30))
-    await leader.time.pass_by(12)
-    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    await leader.pass_by(12)
+    assert leader.ended == [ENDED]
     assert leader.reasons[-1] == "VolumeNotMounted"
-    await leader.time.pass_by(250)
-    assert len(leader.signals.sent_ended) == 1
-    await leader.time.pass_by(600)
-    assert 2 <= len(leader.signals.sent_ended) <= 3
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
-    await leader.time.pass_by(900)
-    assert len(leader.signals.sent_ended) <= 3
+    await leader.pass_by(250)
+    assert len(leader.ended) == 1
+    await leader.pass_by(600)
+    assert 2 <= len(leader.ended) <= 3
+    await leader.pod_runs(version=2)
+    await leader.pass_by(900)
+    assert len(leader.ended) <= 3
 
 
 @pytest.mark.parametrize("launch", [1, 2])
 async def test_a_job_whose_pod_has_no_room_is_signalled(stage: Stage, launch: int) -> None:
     words = "exceeded quota: small, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
     stage.events.events = (event("FailedCreate", words),)
-    stage.workloads.put(job=live_job(launch=launch, age=30), run=live_run())
-    async with leading(stage) as leader:
-        await leader.time.pass_by(60)
+    async with leading(stage, job=live_job(launch=launch, age=30), run=live_run()) as leader:
+        await leader.pass_by(60)
         assert leader.reasons[-1] == "QuotaExceeded"
-        assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=launch)]
+        assert leader.ended == [Ended(job_uid=JOB_UID, launch=launch)]
 
 
 async def test_a_pod_that_succeeds_is_signalled_before_its_job_is_finished(leader: Stage) -> None:
-    await leader.deliver(pod=live_pod(running(at(5)), phase="Running", age=5))
-    await leader.deliver(pod=live_pod(terminated(0), phase="Succeeded", age=5, version=2))
-    assert len(leader.signals.sent_ended) == 1
+    await leader.pod_runs(age=5)
+    await leader.pod_ends(0, age=5)
+    assert len(leader.ended) == 1
     await leader.deliver(job=live_job(clock=60, condition="Complete", version=3))
-    assert len(leader.signals.sent_ended) == 1
+    assert len(leader.ended) == 1
 
 
 async def test_a_pod_that_ends_by_itself_is_not_signalled_before_its_job(runner: Stage) -> None:
-    await runner.deliver(pod=live_pod(terminated(0), phase="Succeeded", version=2))
-    await runner.time.pass_by(60)
-    assert runner.signals.sent_ended == []
+    await runner.pod_ends(0)
+    await runner.pass_by(60)
+    assert runner.ended == []
     assert runner.reasons == ["Running"]
-    await runner.deliver(job=live_job(clock=60, condition="Complete", version=2))
-    assert runner.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    await runner.deliver(job=COMPLETE)
+    assert runner.ended == [ENDED]
 
 
 async def test_how_a_stopped_pod_ended_is_signalled_with_its_end(leader: Stage) -> None:
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running"))
+    await leader.pod_runs()
     leader.workloads.jobs.clear()
-    await leader.deliver(pod=live_pod(terminated(143), phase="Failed", version=2))
-    await leader.time.pass_by(1)
+    await leader.pod_ends(143)
+    await leader.pass_by(1)
     assert leader.signals.ends == ["pod-a"]
 
 
 async def test_a_pod_that_vanishes_is_signalled_after_a_while(runner: Stage) -> None:
     runner.workloads.pods.clear()
     await runner.wake()
-    assert runner.signals.sent_ended == []
-    await runner.time.pass_by(11)
-    assert runner.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1, pod_uid="pod-a")]
+    assert runner.ended == []
+    await runner.pass_by(11)
+    assert runner.ended == [ENDED_POD]
 
 
 async def test_progress_is_written_on_change_at_most_every_five_seconds(runner: Stage) -> None:
@@ -414,16 +439,16 @@ async def test_progress_is_written_on_change_at_most_every_five_seconds(runner: 
     for done in (1, 2, 3, 3, 3):
         runner.logs.report(KEY, RecordCounts(total=9, completed=done))
         await settle()
-    await runner.time.pass_by(30)
+    await runner.pass_by(30)
     assert [one.report.records.completed for one in runner.writer.written if one.report is not None] in ([1, 3], [3])
 
 
 async def test_what_the_runner_does_instead_of_sending_as_usual_is_shown_while_it_does(runner: Stage) -> None:
-    await runner.time.pass_by(10)
+    await runner.pass_by(10)
     for note in ("one record is searched for", ""):
         runner.logs.report(KEY, RecordCounts(total=9, completed=3), note=note)
         await settle()
-        await runner.time.pass_by(10)
+        await runner.pass_by(10)
     assert [one.message for one in runner.writer.written[-2:]] == [f"{RUNNING}; one record is searched for", RUNNING]
 
 
@@ -433,40 +458,38 @@ async def test_a_pod_that_does_not_run_is_not_read(runner: Stage) -> None:
 
 
 async def test_the_logs_of_custom_images_are_not_read(leader: Stage) -> None:
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running"))
+    await leader.pod_runs()
     assert leader.logs.followed == {}
 
 
 async def test_events_are_read_less_and_less_often_while_the_reason_stays(leader: Stage) -> None:
     counts = []
     for seconds in (4, 2, 5, 10, 20, 40, 80, 160, 300, 300):
-        await leader.time.pass_by(seconds, step=0.1)
+        await leader.pass_by(seconds, step=0.1)
         counts.append(len(leader.events.requested))
     assert counts == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert set(leader.events.requested) == {JOB_UID}
     await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
-    await leader.time.pass_by(6)
+    await leader.pass_by(6)
     assert leader.events.requested[9:] == ["pod-a"]
 
 
 async def test_a_job_that_is_deleted_is_signalled_once_the_api_server_confirms_it(leader: Stage) -> None:
-    leader.workloads.jobs.clear()
-    await leader.wake()
-    assert leader.signals.sent_ended == []
-    await leader.time.pass_by(1)
-    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    await leader.lose_job()
+    assert leader.ended == []
+    await leader.pass_by(1)
+    assert leader.ended == [ENDED]
     assert leader.api.asked == 1
 
 
 async def test_a_job_that_is_gone_is_signalled_only_when_its_pods_are(leader: Stage) -> None:
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running"))
-    leader.workloads.jobs.clear()
-    await leader.wake()
-    await leader.time.pass_by(60)
-    assert leader.signals.sent_ended == []
-    await leader.deliver(pod=live_pod(terminated(137), phase="Failed", version=2))
-    await leader.time.pass_by(1)
-    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    await leader.pod_runs()
+    await leader.lose_job()
+    await leader.pass_by(60)
+    assert leader.ended == []
+    await leader.pod_ends(137)
+    await leader.pass_by(1)
+    assert leader.ended == [ENDED]
 
 
 @pytest.mark.parametrize(
@@ -479,8 +502,8 @@ async def test_a_job_that_leaves_the_watch_after_its_end_was_recorded_costs_noth
     leader.workloads.jobs.clear()
     leader.workloads.put(job=live_job(name=job_name(JOB_NAME, 2), uid="job-uid-2", launch=2))
     await leader.deliver(run=live_run(**status))
-    await leader.time.pass_by(100)
-    assert (leader.signals.sent_ended, leader.api.asked) == ([], 0)
+    await leader.pass_by(100)
+    assert (leader.ended, leader.api.asked) == ([], 0)
 
 
 def labelled(job: Json) -> Json:
@@ -491,58 +514,55 @@ def labelled(job: Json) -> Json:
 
 async def test_a_job_that_left_the_watch_because_it_is_labelled_is_not_signalled(leader: Stage) -> None:
     leader.api.jobs[KEY] = labelled(live_job(condition="Complete"))
-    leader.workloads.jobs.clear()
-    await leader.wake()
-    await leader.time.pass_by(3)
+    await leader.lose_job()
+    await leader.pass_by(3)
     await leader.deliver(run=live_run(phase="Succeeded"))
-    await leader.time.pass_by(60)
-    assert (leader.signals.sent_ended, leader.api.restored, leader.api.asked) == ([], [], 1)
+    await leader.pass_by(60)
+    assert (leader.ended, leader.api.restored, leader.api.asked) == ([], [], 1)
 
 
 async def test_a_live_job_that_somebody_labels_as_ended_is_watched_again(leader: Stage) -> None:
     leader.api.jobs[KEY] = labelled(live_job(clock=60))
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running"))
-    leader.workloads.jobs.clear()
-    await leader.wake()
-    await leader.time.pass_by(1)
+    await leader.pod_runs()
+    await leader.lose_job()
+    await leader.pass_by(1)
     assert leader.api.restored == [JOB_UID]
     await leader.deliver(job=live_job(clock=60, version=2))
-    await leader.time.pass_by(60)
+    await leader.pass_by(60)
     await leader.deliver(job=live_job(clock=60, condition="Complete", version=3))
-    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    assert leader.ended == [ENDED]
     assert leader.api.asked == 1
 
 
 async def test_the_end_of_a_job_with_a_forged_label_is_signalled(leader: Stage) -> None:
     """Also if the label comes back each time it is removed."""
     leader.api.jobs[KEY] = labelled(live_job())
-    leader.workloads.jobs.clear()
-    await leader.wake()
-    await leader.time.pass_by(20)
-    assert leader.signals.sent_ended == []
+    await leader.lose_job()
+    await leader.pass_by(20)
+    assert leader.ended == []
     leader.api.jobs[KEY] = labelled(live_job(condition="Failed", version=2))
-    await leader.time.pass_by(10)
-    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    await leader.pass_by(10)
+    assert leader.ended == [ENDED]
 
 
 async def test_a_job_of_a_run_that_has_finished_is_withdrawn(leader: Stage) -> None:
     """Its creator died between the creation and the status, and somebody recorded the run as cancelled meanwhile."""
     await leader.deliver(run=live_run(phase="Failed", reason="Cancelled", job_uid=None))
-    await leader.time.pass_by(10)
+    await leader.pass_by(10)
     assert leader.api.withdrawn == []
-    await leader.time.pass_by(6)
+    await leader.pass_by(6)
     assert leader.api.withdrawn == [JOB_UID]
-    await leader.time.pass_by(600, step=5)
+    await leader.pass_by(600, step=5)
     assert 3 <= len(leader.api.withdrawn) <= 8
 
 
 async def test_a_job_whose_pod_has_succeeded_gets_the_time_to_finish(leader: Stage) -> None:
-    await leader.deliver(pod=live_pod(running(at(5)), phase="Running", age=5))
-    await leader.deliver(pod=live_pod(terminated(0), phase="Succeeded", age=5, version=2))
+    await leader.pod_runs(age=5)
+    await leader.pod_ends(0, age=5)
     await leader.deliver(run=live_run(phase="Succeeded", reason="Succeeded"))
-    await leader.time.pass_by(100)
+    await leader.pass_by(100)
     assert leader.api.withdrawn == []
-    await leader.time.pass_by(30)
+    await leader.pass_by(30)
     assert leader.api.withdrawn == [JOB_UID]
 
 
@@ -551,16 +571,15 @@ async def test_a_job_of_an_earlier_launch_is_withdrawn(stage: Stage) -> None:
     stage.workloads.put(job=live_job(), run=live_run(job_uid="job-uid-2", job_name=second))
     stage.api.jobs["models", second] = live_job(name=second, uid="job-uid-2", launch=2)
     async with leading(stage):
-        await stage.time.pass_by(16)
+        await stage.pass_by(16)
         assert stage.api.withdrawn == [JOB_UID]
 
 
 async def test_a_job_whose_run_arrives_late_is_not_withdrawn(stage: Stage) -> None:
-    stage.workloads.put(job=live_job())
-    async with leading(stage):
-        await stage.time.pass_by(10)
+    async with leading(stage, job=live_job()):
+        await stage.pass_by(10)
         await stage.deliver(run=live_run())
-        await stage.time.pass_by(60)
+        await stage.pass_by(60)
     assert stage.api.withdrawn == []
 
 
@@ -569,25 +588,24 @@ async def test_an_end_that_was_acknowledged_stays_so_whatever_the_status_says_ne
     leader.workloads.jobs.clear()
     await leader.deliver(run=live_run(reason="RetryBackoff", endedLaunches=1))
     await leader.deliver(run=live_run(reason="QuotaExceeded", endedLaunches=1, version=2))
-    await leader.time.pass_by(600, step=5)
-    assert (leader.signals.sent_ended, leader.writer.written) == ([], [])
+    await leader.pass_by(600, step=5)
+    assert (leader.ended, leader.writer.written) == ([], [])
 
 
 async def test_a_job_that_the_watch_has_not_delivered_yet_is_not_taken_for_gone(stage: Stage) -> None:
     stage.workloads.put(run=live_run())
     stage.api.jobs[KEY] = live_job(clock=9)
     async with leading(stage):
-        await stage.time.pass_by(3)
-        assert stage.signals.sent_ended == []
+        await stage.pass_by(3)
+        assert stage.ended == []
         await stage.deliver(job=live_job(clock=9), pod=live_pod(running(at(0)), phase="Running"))
-        assert len(stage.signals.sent_started) == 1
+        assert len(stage.started) == 1
 
 
 async def test_a_new_leader_finds_the_run_whose_job_went_while_nobody_watched(stage: Stage) -> None:
-    stage.workloads.put(run=live_run())
-    async with leading(stage):
-        await stage.time.pass_by(1)
-    assert stage.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    async with leading(stage, run=live_run()):
+        await stage.pass_by(1)
+    assert stage.ended == [ENDED]
 
 
 def of_another_run(number: int, item: Json) -> Json:
@@ -620,22 +638,21 @@ async def test_a_job_of_the_same_name_does_not_hide_that_the_first_one_is_gone(l
     other = live_job(uid="job-uid-x", version=9)
     leader.api.jobs[KEY] = other
     await leader.deliver(job=other)
-    await leader.time.pass_by(1)
-    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    await leader.pass_by(1)
+    assert leader.ended == [ENDED]
 
 
 async def test_nothing_is_written_to_a_status_that_names_another_job(stage: Stage) -> None:
-    stage.workloads.put(
-        job=live_job(), pod=live_pod(node=None, conditions=[UNSCHEDULED]), run=live_run(job_uid="another")
-    )
-    async with leading(stage):
-        await stage.time.pass_by(30)
+    async with leading(
+        stage, job=live_job(), pod=live_pod(node=None, conditions=[UNSCHEDULED]), run=live_run(job_uid="another")
+    ):
+        await stage.pass_by(30)
     assert stage.writer.written == []
 
 
 async def test_an_unchanged_launch_causes_no_request(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(node=None, conditions=[UNSCHEDULED]))
-    await leader.time.pass_by(10)
+    await leader.pass_by(10)
     for _ in range(100):
         await leader.wake()
     assert len(leader.writer.written) == 1
@@ -664,17 +681,17 @@ async def test_a_status_that_the_server_shortened_is_not_written_again(leader: S
     leader.writer.is_delivered = False
     await leader.deliver(pod=live_pod(node=None, conditions=[UNSCHEDULED]))
     await leader.deliver(run=live_run(reason="Unschedulable", message="shortened"))
-    await leader.time.pass_by(60)
+    await leader.pass_by(60)
     assert len(leader.writer.written) == 1
 
 
 async def test_the_clock_of_a_replaced_pod_starts_with_its_own_signal(runner: Stage) -> None:
     """Also if nobody saw the first one go: the workflow hears of its end before it hears of the next start."""
     runner.workloads.pods.clear()
-    await runner.deliver(pod=live_pod(running(at(0)), uid="pod-b", phase="Running"))
-    await until(lambda: len(runner.signals.sent_started) == 2)
-    assert runner.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1, pod_uid="pod-a")]
-    assert runner.signals.sent_started[1].pod_uid == "pod-b"
+    await runner.pod_runs(uid="pod-b")
+    await until(lambda: len(runner.started) == 2)
+    assert runner.ended == [ENDED_POD]
+    assert runner.started[1].pod_uid == "pod-b"
 
 
 async def test_a_pod_that_waits_for_its_model_is_read_and_reported_and_starts_no_clock(leader: Stage) -> None:
@@ -686,28 +703,27 @@ async def test_a_pod_that_waits_for_its_model_is_read_and_reported_and_starts_no
     name, container, on_log = leader.logs.followed[KEY]
     assert (name, container) == (POD, "warm-up")
     on_log(KEY, '{"event": "warm-up", "seen": "http://m: status 503"}')
-    await leader.time.pass_by(10)
+    await leader.pass_by(10)
     last = leader.writer.written[-1]
     assert (last.reason, last.started_at) == ("ModelNotReady", "")
     assert last.message == f"Pod {POD} waits until the model answers; last seen: http://m: status 503"
-    assert leader.signals.sent_started == []
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
-    await until(lambda: leader.signals.sent_started != [])
+    assert leader.started == []
+    await leader.pod_runs(version=2)
+    await until(lambda: leader.started != [])
     assert KEY not in leader.logs.followed
 
 
 async def test_the_loss_of_one_of_several_shards_is_neither_signalled_nor_written(stage: Stage) -> None:
     job = live_job(clock=60, is_builtin=True, spec={"completions": 2, "template": {"spec": pod_spec()}})
-    stage.workloads.put(job=job, run=live_run(message=""))
-    async with leading(stage) as leader:
+    async with leading(stage, job=job, run=live_run(message="")) as leader:
         for uid, started in (("pod-a", 20), ("pod-b", 10)):
             await leader.deliver(pod=live_pod(running(at(started)), uid=uid, phase="Running", age=30))
-        await leader.time.pass_by(20)
-        assert [started.pod_uid for started in leader.signals.sent_started] == ["pod-a"]
+        await leader.pass_by(20)
+        assert [started.pod_uid for started in leader.started] == ["pod-a"]
         await leader.deliver(pod=live_pod(terminated(137), uid="pod-a", phase="Failed", version=2, age=30))
-        await leader.time.pass_by(600)
-        assert len(leader.signals.sent_started) == 1
-        assert leader.signals.sent_ended == []
+        await leader.pass_by(600)
+        assert len(leader.started) == 1
+        assert leader.ended == []
         assert leader.reasons == ["Running"]
         assert leader.logs.followed[KEY][0] == f"{JOB_NAME}-pod-b"
 
@@ -715,14 +731,14 @@ async def test_the_loss_of_one_of_several_shards_is_neither_signalled_nor_writte
 @pytest.mark.parametrize("is_over", [True, False], ids=["an end", "a start"])
 async def test_a_signal_that_nobody_acknowledges_keeps_no_processor_busy(leader: Stage, *, is_over: bool) -> None:
     await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
-    await leader.time.pass_by(1)
+    await leader.pass_by(1)
     leader.signals.accepts = False
     if is_over:
         await leader.deliver(job=live_job(clock=60, condition="Failed", version=2))
     else:
-        await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
+        await leader.pod_runs(version=2)
     reads = leader.workloads.reads
-    await leader.time.pass_by(60)
+    await leader.pass_by(60)
     assert leader.workloads.reads - reads < 20
 
 
@@ -730,20 +746,18 @@ async def test_a_signal_that_nobody_acknowledges_keeps_no_processor_busy(leader:
 async def test_a_planted_job_with_the_name_of_one_that_is_over_keeps_no_processor_busy(
     stage: Stage, status: Json
 ) -> None:
-    stage.workloads.put(job=live_job(uid="planted"), run=live_run(**status))
-    async with leading(stage):
+    async with leading(stage, job=live_job(uid="planted"), run=live_run(**status)):
         before = stage.workloads.reads
         await settle()
         assert stage.workloads.reads == before
 
 
 async def test_the_start_of_the_next_pod_is_signalled_once_the_run_has_a_time_limit(stage: Stage) -> None:
-    stage.workloads.put(job=live_job(), run=live_run())
-    async with leading(stage):
+    async with leading(stage, job=live_job(), run=live_run()):
         await stage.deliver(pod=live_pod(running(at(-30)), phase="Running"))
-        assert stage.signals.sent_started == []
+        assert stage.started == []
         await stage.deliver(job=live_job(clock=60, version=2))
-        await stage.deliver(pod=live_pod(terminated(143), phase="Failed", version=2, conditions=[DISRUPTED]))
+        await stage.pod_ends(143, conditions=[DISRUPTED])
         await stage.deliver(pod=live_pod(running(at(-1)), uid="pod-b", phase="Running"))
-        await stage.time.pass_by(30)
-        assert [one.pod_uid for one in stage.signals.sent_started] == ["pod-b"]
+        await stage.pass_by(30)
+        assert stage.started_pods == ["pod-b"]
