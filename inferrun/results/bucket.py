@@ -26,7 +26,7 @@ class BucketFiles:
 
     def __init__(self, storage: ObjectStorage, access: Access) -> None:
         """Raises ResultsUnreachable without credentials, and PackageMissing."""
-        self._obstore = load("obstore", extra="results")
+        self._obstore = load("obstore")
         self._root = storage.root
         self._storage = storage
         variables = map(access.environment.get, storage.endpoint_variables)
@@ -68,7 +68,7 @@ class BucketFiles:
 
     def create(self, name: str, content: bytes) -> None:
         """Store an object, unless it is there already. Raises ResultsChanged if it has another content."""
-        exists = load("obstore.exceptions", extra="results").AlreadyExistsError
+        exists = load("obstore.exceptions").AlreadyExistsError
         with self._errors(name):
             try:
                 self._obstore.put(self._store, name, content, mode="create", use_multipart=False)
@@ -103,16 +103,14 @@ class BucketFiles:
         if isinstance(storage, GcsStorage) and not has_login:
             options["config"]["service_account_key"] = NO_CREDENTIALS
         try:
-            opened = getattr(load("obstore.store", extra="results"), storage.store_class)(
-                storage.container_name, **options
-            )
-        except load("obstore.exceptions", extra="results").BaseError as error:
+            opened = getattr(load("obstore.store"), storage.store_class)(storage.container_name, **options)
+        except load("obstore.exceptions").BaseError as error:
             raise ResultsUnreachable(f"the credentials for {self._root} cannot be used; check their form") from error
         return cast("S3Store | GCSStore | AzureStore", opened)
 
     @contextmanager
     def _errors(self, name: str) -> Iterator[None]:
-        errors = load("obstore.exceptions", extra="results")
+        errors = load("obstore.exceptions")
         where = f"{self._root}/{name}"
         try:
             yield

@@ -28,7 +28,7 @@ class DatabaseRows:
 
     def __init__(self, storage: SqlStorage, access: Access) -> None:
         """Raises ResultsUnreachable without credentials, and PackageMissing."""
-        self._psycopg = load("psycopg", extra="results")
+        self._psycopg = load("psycopg")
         fix = "PGHOST, PGDATABASE, PGUSER and PGPASSWORD"
         secret = storage.credentials_ref.name
         self._login = access.login(keys=("username", "user"), secret=secret, variables=_LOGINS, fix=fix)

@@ -70,19 +70,19 @@ def content_of(frame: object, *, form: str, has_columns: bool) -> bytes:
     `has_columns`: whether the config names columns; otherwise a record of JSON lines is an array.
     """
     table = _table_of(frame)
-    arrow = load("pyarrow", extra="results")
+    arrow = load("pyarrow")
     sink = io.BytesIO()
     try:
         match form:
             case "parquet":
-                load("pyarrow.parquet", extra="results").write_table(table, sink)
+                load("pyarrow.parquet").write_table(table, sink)
             case "arrow":
                 with arrow.ipc.new_file(sink, table.schema) as writer:
                     writer.write_table(table)
             case "csv":
-                load("pyarrow.csv", extra="results").write_csv(table, sink)
+                load("pyarrow.csv").write_csv(table, sink)
             case "jsonl" | "openai":
-                dumps = partial(load("orjson", extra="results").dumps, default=json_of_other)
+                dumps = partial(load("orjson").dumps, default=json_of_other)
                 for row in table.to_pylist():
                     sink.write(dumps(row if has_columns or form == _OBJECTS else _array_of(row)) + b"\n")
             case _:
@@ -112,7 +112,7 @@ def with_results(frame: Frame, results: PredictedRows) -> Frame:
 
 
 def _table_of(frame: object) -> "pyarrow.Table":
-    arrow = load("pyarrow", extra="results")
+    arrow = load("pyarrow")
     if isinstance(frame, arrow.Table):
         table = frame
     elif hasattr(frame, "to_arrow"):  # polars

@@ -176,16 +176,16 @@ def _spooled(files: Files, name: str, *, is_named: bool) -> Iterator[Path]:
 def _decompressed(path: Path, compression: str) -> BinaryIO:
     if compression == "gzip":
         return cast("BinaryIO", gzip.open(path))
-    return cast("BinaryIO", load("pyarrow", extra="results").CompressedInputStream(str(path), "zstd"))
+    return cast("BinaryIO", load("pyarrow").CompressedInputStream(str(path), "zstd"))
 
 
 def _rows_of(block: Block, *, is_object: bool) -> Iterator[InputRow]:
-    loads = load("orjson", extra="results").loads
+    loads = load("orjson").loads
     if isinstance(block.records, ArrowRecords):
         records: list[Json] = block.records.table.to_pylist()
     else:
         records = [loads(text) for text in block.records.texts]
-    copied = load("inferrun.formats.record_texts", extra="results").copied_texts(block)
+    copied = load("inferrun.formats.record_texts").copied_texts(block)
     for at, record in enumerate(records):
         columns: Row = loads(b"{%b}" % copied[at]) if copied else {}
         if block.columns and isinstance(record, list):
@@ -208,7 +208,7 @@ def _named(columns: Row) -> Row:
 
 def _query(database: DatabaseRows, storage: SqlStorage, values: Sequence[str]) -> Iterator[InputRow]:
     """Yield the rows of the query of the input, in the order in which the runner reads them."""
-    sql = load("psycopg.sql", extra="results")
+    sql = load("psycopg.sql")
     query = storage.statement
     # The line break ends a comment at the end of the query.
     keys = storage.key

@@ -69,7 +69,7 @@ def load_format(name: str) -> RecordFormat:
     found = next((point for point in points if point.name == name), None)
     if found is None:
         raise NoResults(f"the format {name!r} is not known here; install the package that provides it")
-    return cast("RecordFormat", getattr(load(found.module, extra="results"), found.attr))
+    return cast("RecordFormat", getattr(load(found.module), found.attr))
 
 
 def _folder_name(output: CommittedOutput, path: str) -> str:
@@ -145,7 +145,7 @@ class _Table:
         manifest = Manifest.model_validate_json(self.read_manifest() or b"")
         roles = {one.name: one.role for one in manifest.columns or ()}
         with self._database.connected() as connection:
-            connection.isolation_level = load("psycopg", extra="results").IsolationLevel.REPEATABLE_READ
+            connection.isolation_level = load("psycopg").IsolationLevel.REPEATABLE_READ
             for name, value in SETTINGS.items():
                 connection.execute("select set_config(%s, %s, true)", [name, value])
             table = TableRows(roles)
