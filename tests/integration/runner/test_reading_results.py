@@ -195,7 +195,10 @@ async def test_responses_of_openai_and_failed_requests_are_rows(file: Machine) -
     assert [row["index"] for row in results.errors] == [2]
 
 
-@pytest.mark.parametrize("store", FEW, indirect=True)
+for_each_store = pytest.mark.parametrize("store", FEW, indirect=True)
+
+
+@for_each_store
 async def test_results_are_joined_with_the_input(file: Machine, model: CountingModel, store: Store) -> None:
     model.reject(BAD)
     ended = await file.pod(**SMALL)
@@ -289,7 +292,7 @@ async def test_rows_of_a_query_are_joined(file: Machine, model: CountingModel, p
     ]
 
 
-@pytest.mark.parametrize("store", FEW, indirect=True)
+@for_each_store
 async def test_the_output_of_a_retry_is_complete(file: Machine, model: CountingModel, store: Store) -> None:
     model.reject(BAD)
     first = await file.pod(**SMALL)
@@ -311,7 +314,7 @@ async def test_what_a_killed_pod_left_is_not_read(file: Machine, model: Counting
     assert [row["prediction"] for row in results] == [index + 0.5 for index in range(COUNT)]
 
 
-@pytest.mark.parametrize("store", FEW, indirect=True)
+@for_each_store
 async def test_a_part_that_was_changed_or_deleted_is_not_read(
     file: Machine, model: CountingModel, store: Store, request: pytest.FixtureRequest
 ) -> None:
@@ -344,7 +347,7 @@ async def test_a_part_that_was_changed_or_deleted_is_not_read(
         list(results)
 
 
-@pytest.mark.parametrize("store", FEW, indirect=True)
+@for_each_store
 async def test_a_manifest_that_is_missing_or_not_the_one_of_the_run_is_said(
     file: Machine, model: CountingModel, store: Store, request: pytest.FixtureRequest
 ) -> None:

@@ -76,7 +76,10 @@ def stored(server: Postgres, machine: Machine) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("key", ["id", ""])
+for_each_key = pytest.mark.parametrize("key", ["id", ""])
+
+
+@for_each_key
 async def test_each_row_is_predicted_and_stored_once(machine: Machine, server: Postgres, key: str) -> None:
     query = "select id as custom_id, a, b from irises order by id" if not key else "select id, a, b from irises"
     machine.contract["input"]["sql"] |= {"query": query, "key": key}
@@ -109,7 +112,7 @@ def resolved(machine: Machine, query: str, *, key: str, **parameters: str) -> di
     return resolve_storage(given, machine.contract["output"], parameters)[0]
 
 
-@pytest.mark.parametrize("key", ["id", ""])
+@for_each_key
 async def test_values_of_placeholders_are_bound_in_every_statement_of_a_run(
     machine: Machine, server: Postgres, key: str
 ) -> None:
@@ -186,7 +189,7 @@ async def test_a_failed_record_has_an_error_in_place_of_a_prediction(
     assert rows[3][3]["code"] == "rejected"
 
 
-@pytest.mark.parametrize("key", ["id", ""])
+@for_each_key
 async def test_copied_text_is_stored_as_it_is(machine: Machine, server: Postgres, key: str) -> None:
     texts = ["two\nlines", "\r\n", "a\rb", "\\n", "back\\slash\\", '"quoted, "', "a\tb", "", "ü \u2028"]
     server.execute("create table if not exists texts (id int primary key, name text, a float8)")
@@ -230,7 +233,7 @@ COPIED = {
 """Expressions of the query, and the types of the columns of results."""
 
 
-@pytest.mark.parametrize("key", ["id", ""])
+@for_each_key
 async def test_the_table_has_typed_columns_with_the_values_of_the_query(
     machine: Machine, server: Postgres, key: str
 ) -> None:

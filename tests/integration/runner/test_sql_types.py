@@ -107,7 +107,10 @@ def copied_of(block: Block) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("key", ["id", ""])
+for_each_key = pytest.mark.parametrize("key", ["id", ""])
+
+
+@for_each_key
 async def test_columns_have_the_types_of_the_query(context: StoreContext, key: str) -> None:
     async with open_input(spec("select * from typed order by id", key), context) as source:
         plan = source.plan()
@@ -122,7 +125,7 @@ async def test_columns_have_the_types_of_the_query(context: StoreContext, key: s
     assert block.errors == {}
 
 
-@pytest.mark.parametrize("key", ["id", ""])
+@for_each_key
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
@@ -162,7 +165,7 @@ async def test_a_value_that_arrow_does_not_have_is_an_error_of_its_record(
         assert "record 1: column 'v' has a value that cannot be read" in block.errors[1].message
 
 
-@pytest.mark.parametrize("key", ["id", ""])
+@for_each_key
 async def test_numeric_columns_feed_the_model_as_numbers_and_are_copied_exactly(
     tmp_path: Path, context: StoreContext, key: str
 ) -> None:
@@ -178,7 +181,7 @@ async def test_numeric_columns_feed_the_model_as_numbers_and_are_copied_exactly(
     assert copied_of(block)[1] | {"custom_id": 1} == {"id": 1, "a": Decimal("1.50"), "b": "1.5", "custom_id": 1}
 
 
-@pytest.mark.parametrize("key", ["id", ""])
+@for_each_key
 async def test_a_number_that_no_tensor_has_is_an_error_of_its_record(
     tmp_path: Path, context: StoreContext, key: str
 ) -> None:

@@ -126,7 +126,10 @@ def unknown_fields(value: object, schema: Schema) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+for_each_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
+
+
+@for_each_page
 def test_every_block_has_a_known_language_and_is_valid_and_its_imports_exist(page: Path) -> None:
     assert kinds(page) <= LANGUAGES
     for text in blocks(page, "json"):
@@ -188,7 +191,7 @@ def test_every_module_that_is_run_exists() -> None:
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@for_each_page
 def test_every_path_exists(page: Path) -> None:
     spans = [span.split()[0] for span in code_spans(page) if span.startswith(tuple(f"{one}/" for one in FOLDERS))]
     missing = [span for span in {*spans} - INVENTED if not PLACEHOLDER.search(span) and not (ROOT / span).exists()]
@@ -213,7 +216,7 @@ def test_every_chart_value_exists() -> None:
     assert (named | spans) - known - INVENTED == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@for_each_page
 def test_every_link_has_a_target(page: Path) -> None:
     for target in links(page):
         path, _, anchor = target.partition("#")
@@ -222,7 +225,7 @@ def test_every_link_has_a_target(page: Path) -> None:
         assert not anchor or anchor in anchors(file), target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@for_each_page
 def test_every_image_has_an_alternative_text(page: Path) -> None:
     assert [target for text, target in images(page) if len(text) < 20] == []
 
@@ -236,7 +239,7 @@ def test_every_drawing_has_a_title_and_loads_nothing(picture: Path) -> None:
     assert re.findall(r"https?://(?!www\.w3\.org/)|url\((?!#)", text) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@for_each_page
 def test_every_reason_exists(page: Path) -> None:
     words = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", prose(page)))
     assert words - {*Reason, *Phase} - OTHER_WORDS - INVENTED == set()

@@ -85,8 +85,11 @@ def predictions(form: Written, content: bytes) -> dict[int, bytes]:
     return {row.index: row.prediction for row in form.read_results(io.BytesIO(content)) if row.error is None}
 
 
+for_each_form = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
+
+
 @pytest.mark.parametrize("ids", [(2**64 - 1, 0, None), (5, 2**63), (-1, 2**63 - 1)])
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
+@for_each_form
 def test_ids_of_64_bits_without_a_sign_are_kept_although_no_column_is_copied(
     form: Written, ids: tuple[int | None, ...]
 ) -> None:
@@ -95,7 +98,7 @@ def test_ids_of_64_bits_without_a_sign_are_kept_although_no_column_is_copied(
     assert [(row.custom_id, row.error) for row in rows] == [(one, None) for one in ids]
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
+@for_each_form
 @pytest.mark.parametrize(
     "values",
     [
@@ -176,7 +179,7 @@ def test_pieces_of_a_csv_file_may_have_different_columns() -> None:
     assert out.getvalue().splitlines()[0] == b"index,a,b,prediction,error"
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
+@for_each_form
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"ARROW1\0\0", b"a,b\n1,2\n", b"index,prediction,error\n1"])
 def test_other_files_are_not_taken_for_results(form: Written, content: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):

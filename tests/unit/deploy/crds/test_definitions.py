@@ -35,7 +35,12 @@ def test_the_committed_files_are_up_to_date() -> None:
         assert path.read_text(encoding="utf-8") == text, "run: python -m deploy.crds.generate"
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
+for_each_definition = pytest.mark.parametrize(
+    "definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"]
+)
+
+
+@for_each_definition
 def test_every_field_of_spec_and_status_has_a_description(definition: Schema) -> None:
     undescribed = [
         path
@@ -45,17 +50,17 @@ def test_every_field_of_spec_and_status_has_a_description(definition: Schema) ->
     assert undescribed == []
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
+@for_each_definition
 def test_no_default_of_a_spec_becomes_part_of_stored_objects(definition: Schema) -> None:
     assert [path for path, node in nodes(schema_of(definition)) if "default" in node] == [".status"]
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
+@for_each_definition
 def test_rules_at_the_root_are_transition_rules(definition: Schema) -> None:
     assert all("oldSelf" in rule["rule"] for rule in schema_of(definition).get("x-kubernetes-validations", []))
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
+@for_each_definition
 def test_rules_below_the_root_do_not_refer_to_the_old_object(definition: Schema) -> None:
     below = [
         rule["rule"]
