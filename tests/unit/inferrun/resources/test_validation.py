@@ -363,12 +363,10 @@ GCS = {"bucket": "data", "path": "p", "workloadIdentity": {"audience": "//iam.go
         ("input", {"run": {"nmae": "nightly", "name": "nightly"}}, "run.nmae", "did you mean name?"),
         ("output", {"file": {"path": "x"}}, "file.claimName", "required"),
         ("output", {"file": {"claimName": "data", "path": "../x"}}, "file.path", 'without ".."'),
-        ("output", {"file": {"claimName": "data", "path": "/x"}}, "file.path", "relative"),
         ("output", {"file": "data"}, "file", "must be an object"),
         ("output", {"krateo": {"api": {"path": "/x"}}}, "krateo.api.endpointRef", "required"),
         ("output", {"gcp": {"bucket": "b"}}, "gcp", "did you mean gcs?"),
         ("output", {"gcs": {"bucket": "data", "path": "p", "region": "eu"}}, "gcs.region", "bucket"),
-        ("output", {"gcs": {"bucket": "data", "path": "p", "endpoint": "host"}}, "gcs.endpoint", "http or https URL"),
         (
             "output",
             {"gcs": {**GCS, "credentialsRef": {"name": "key"}}},
@@ -381,35 +379,19 @@ GCS = {"bucket": "data", "path": "p", "workloadIdentity": {"audience": "//iam.go
             "gcs.workloadIdentity.audience",
             "pattern",
         ),
-        ("input", {"azure": {"account": "data", "path": "p"}}, "azure.container", "required"),
         ("output", {"files": {"path": "b"}}, "files", "did you mean file?"),
         ("output", {"s3": {"bucket": "data", "path": "out", "key": "x"}}, "s3.key", "bucket"),
-        ("output", {"s3": {"bucket": "data"}}, "s3.path", "required"),
         ("output", {}, "", "one of the labels file, krateo, s3, gcs, azure"),
         ("output", {**FILE, **KRATEO}, "", "only one label"),
         ("input", {"http": {}}, "http.url", "required"),
         ("input", {"http": {"url": "ftp://host/rows.jsonl"}}, "http.url", "http or https URL"),
-        ("input", {"http": {"url": "http://host:99999/"}}, "http.url", "http or https URL"),
         ("input", {"http": {"url": "http://user:c4nary@host/"}}, "http.url", "must not contain user information"),
         ("output", {"http": {"url": "http://host/"}}, "http", "for the input only"),
         ("input", {"s3": {"bucket": "data", "path": "p", "endpoint": "s3.host"}}, "s3.endpoint", "http or https URL"),
-        ("input", {"sql": {}}, "sql.credentialsRef", "required"),
         ("input", {"sql": DATABASE}, "sql.query", "required for an input"),
-        ("input", {"sql": {**DATABASE, "query": " ; "}}, "sql.query", "required for an input"),
         ("input", {"sql": {**DATABASE, "query": "select 1", "table": "t"}}, "sql.table", "is for an output"),
-        ("input", {"s3": {"bucket": "data", "path": "p", "flatten": True}}, "s3.flatten", "is for an output"),
         ("input", {"s3": {"bucket": "data", "path": "p", "kmsKeyId": "key"}}, "s3.kmsKeyId", "is for an output"),
-        ("input", {"file": {"claimName": "data", "path": "p", "flatten": True}}, "file.flatten", "is for an output"),
-        ("input", {"file": {"claimName": "data", "path": "p", "layout": {}}}, "file.layout", "is for an output"),
-        *(
-            (
-                "output",
-                {"file": {"claimName": "a", "path": "p", "layout": {"partSize": size}}},
-                "file.layout.partSize",
-                "a size",
-            )
-            for size in (0, "1.5Gi", "big", "-1")
-        ),
+        ("output", {"file": {**FILE["file"], "layout": {"partSize": 0}}}, "file.layout.partSize", "a size"),
         (
             "output",
             {"file": {"claimName": "a", "path": "p", "layout": {"partitions": "Input", "single": True}}},
@@ -418,19 +400,12 @@ GCS = {"bucket": "data", "path": "p", "workloadIdentity": {"audience": "//iam.go
         ),
         ("output", {"sql": DATABASE}, "sql.table", "required for an output"),
         ("output", {"sql": {**DATABASE, "table": "t; drop table t"}}, "sql.table", "letters, digits and underscores"),
-        ("output", {"sql": {**DATABASE, "table": "a.b.c"}}, "sql.table", "letters, digits and underscores"),
         ("output", {"sql": {**DATABASE, "table": "t", "query": "select 1"}}, "sql.query", "is for an input"),
-        ("output", {"sql": {**DATABASE, "table": "t", "key": "id"}}, "sql.key", "is for an input"),
-        ("output", {"file": {**FILE["file"], "partitions": {"a": "double"}}}, "file.partitions", "is for an input"),
-        ("output", {"s3": {"bucket": "data", "path": "p", "allowEmpty": True}}, "s3.allowEmpty", "is for an input"),
         ("input", {"file": {**FILE["file"], "missingColumns": "Skip"}}, "file.missingColumns", "Fail"),
-        ("output", {"file": {**FILE["file"], "csv": {}, "format": "csv"}}, "file.csv", "is for an input"),
         *(
             ("input", {"file": {**FILE["file"], "format": "csv", "csv": options}}, f"file.{field}", allowed)
             for options, field, allowed in (
                 ({"delimiter": ";;"}, "csv.delimiter", 'must be one ASCII character, such as ";"; a tab is "\\t"'),
-                ({"delimiter": ""}, "csv.delimiter", "must be one ASCII character"),
-                ({"quote": "«"}, "csv.quote", "must be one ASCII character"),
                 ({"delimiter": "'", "quote": "'"}, "csv", "must be different characters"),
                 ({"encoding": "utf-16"}, "csv.encoding", "utf-8"),
                 ({"columns": ["a", "b", "a"]}, "csv.columns", "each column needs a name of its own"),
@@ -438,12 +413,9 @@ GCS = {"bucket": "data", "path": "p", "workloadIdentity": {"audience": "//iam.go
             )
         ),
         ("input", {"http": {"url": "https://a.example", "csv": {}}}, "http.csv", "is for the format csv, not jsonl"),
-        ("output", {"run": {"name": "nightly"}}, "run", "for the input only"),
         ("input", {"run": {}}, "run.name", "set either name"),
-        ("input", {"run": {"name": "nightly", "schedule": "nightly"}}, "run.name", "set either name"),
         ("input", {"run": {"name": "Nightly Run"}}, "run.name", "pattern"),
         ("input", {"run": {"schedule": 5}}, "run.schedule", "must be a string"),
-        ("input", {"run": "nightly"}, "run", "must be an object"),
     ],
 )
 def test_the_settings_of_a_store_are_checked_for_their_end(
@@ -452,43 +424,24 @@ def test_the_settings_of_a_store_are_checked_for_their_end(
     field: str,
     allowed: str,
 ) -> None:
+    """One object for each message; `tests.store_objects` has those of every kind."""
     problems = config_problems(config(storage={"input": FILE, "output": FILE, end: storage}, serviceAccountName="a"))
     assert fields(problems) == [f"spec.storage.{end}.{field}".rstrip(".")]
     assert allowed in problems[0].allowed
     assert "c4nary" not in describe(problems)
 
 
-@pytest.mark.parametrize(
-    ("end", "storage"),
-    [
-        ("input", {"http": {"url": "https://files.example/rows.jsonl?signature=x"}}),
-        ("input", {"http": {"credentialsRef": {"name": "signed"}}}),
-        ("input", {"s3": {"bucket": "data", "path": "p", "endpoint": "http://minio.storage:9000"}}),
-        ("input", {"gcs": GCS}),
-        ("output", {"azure": {"account": "data", "container": "batch", "path": "p", "endpoint": "http://a:1/data"}}),
-        ("input", {"sql": {**DATABASE, "query": "select id, a from t;", "key": "id"}}),
-        ("output", {"sql": {**DATABASE, "table": "results.predictions"}}),
-        ("input", {"run": {"name": "nightly"}}),
-        ("input", {"run": {"schedule": "nightly"}}),
-        (
-            "input",
-            {
-                "file": {
-                    **FILE["file"],
-                    "path": "in/dt=*/*.parquet",
-                    "format": "parquet",
-                    "partitions": {"dt": "date32"},
-                    "types": {"a": "decimal(12, 2)"},
-                    "missingColumns": "Null",
-                    "allowEmpty": True,
-                }
-            },
-        ),
-    ],
-)
-def test_complete_settings_of_a_store_are_valid(end: str, storage: dict[str, Any]) -> None:  # Any: as above
-    ends = {"input": FILE, "output": FILE, end: storage}
-    assert config_problems(config(storage=ends, serviceAccountName="a")) == ()
+def test_complete_settings_of_a_dataset_are_valid() -> None:
+    dataset = {
+        **FILE["file"],
+        "path": "in/dt=*/*.parquet",
+        "format": "parquet",
+        "partitions": {"dt": "date32"},
+        "types": {"a": "decimal(12, 2)"},
+        "missingColumns": "Null",
+        "allowEmpty": True,
+    }
+    assert config_problems(config(storage={"input": {"file": dataset}, "output": FILE})) == ()
 
 
 def test_a_workload_identity_needs_a_service_account() -> None:
@@ -496,35 +449,12 @@ def test_a_workload_identity_needs_a_service_account() -> None:
     assert fields(problems) == ["spec.storage.output.gcs.workloadIdentity"]
 
 
-@pytest.mark.parametrize(
-    ("storage", "field"),
-    [
-        (
-            {"s3": {"bucket": "data", "path": "p", "credentialsRef": {"name": "a", "namespace": "theirs"}}},
-            "s3.credentialsRef",
-        ),
-        ({"http": {"credentialsRef": {"name": "a", "namespace": "theirs"}}}, "http.credentialsRef"),
-        ({"sql": {"query": "select 1", "credentialsRef": {"name": "a", "namespace": "theirs"}}}, "sql.credentialsRef"),
-        (
-            {
-                "krateo": {
-                    "api": {
-                        "path": "/x",
-                        "endpointRef": {"name": "a"},
-                        "headersFrom": [
-                            {"name": "X", "secretKeyRef": {"name": "a", "key": "k"}},
-                            {"name": "X", "secretKeyRef": {"name": "a", "key": "k", "namespace": "theirs"}},
-                        ],
-                    }
-                }
-            },
-            "krateo.api.headersFrom.1.secretKeyRef",
-        ),
-    ],
-)
-def test_a_namespace_of_a_secret_that_would_be_ignored_is_reported(storage: dict[str, Any], field: str) -> None:
-    found = config_problems(config(storage={"input": storage, "output": FILE}))
-    assert fields(found) == [f"spec.storage.input.{field}.namespace"]
+def test_a_namespace_of_a_secret_that_would_be_ignored_is_reported() -> None:
+    given = {"name": "a", "key": "k"}
+    hidden = [{"name": "X", "secretKeyRef": one} for one in (given, {**given, "namespace": "theirs"})]
+    api = {"path": "/x", "endpointRef": {"name": "a"}, "headersFrom": hidden}
+    found = config_problems(config(storage={"input": {"krateo": {"api": api}}, "output": FILE}))
+    assert fields(found) == ["spec.storage.input.krateo.api.headersFrom.1.secretKeyRef.namespace"]
 
 
 @pytest.mark.parametrize(
