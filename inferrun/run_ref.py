@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 
-class RunRef(BaseModel):
+class RunRef(BaseModel, frozen=True):
     """Identifies one run permanently: a name may be reused after a deletion, a UID never is."""
-
-    model_config = ConfigDict(frozen=True)
 
     namespace: str
     """Kubernetes namespace of the InferenceRun."""

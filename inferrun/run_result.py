@@ -3,8 +3,6 @@
 Field names are recorded in histories and read by other programs, so they are never renamed.
 """
 
-from pydantic import ConfigDict
-
 from inferrun import wellknown
 from inferrun.camel_case import CamelCase
 from inferrun.reasons import Phase, Reason, known_reason
@@ -13,10 +11,8 @@ from inferrun.run_ref import RunRef
 from inferrun.runner_report import Delivery, Output, Pace, RecordCounts, TokenUsage
 
 
-class _Answer(CamelCase):
+class _Answer(CamelCase, serialize_by_alias=True):
     """In camelCase as JSON, like the resources, because programs in other languages read it."""
-
-    model_config = ConfigDict(serialize_by_alias=True)
 
 
 class RunResult(_Answer):

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, Self
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictBool,
     ValidationError,
@@ -87,8 +86,8 @@ def _number(value: object) -> object:
 Number = BeforeValidator(_number)
 
 
-class _SubmittedPart(CamelCase):
-    model_config = ConfigDict(extra="forbid", serialize_by_alias=True)
+class _SubmittedPart(CamelCase, extra="forbid", serialize_by_alias=True):
+    """An object in which a misspelt field is an error."""
 
 
 class KnownRun(_SubmittedPart):

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel
 from temporalio.exceptions import ApplicationError
 
 from inferrun.reasons import Phase, Reason
@@ -39,10 +39,8 @@ Text = Annotated[str, AfterValidator(lambda text: one_line(text, limit=2048))]
 """A text for people: one line of at most 2048 characters, whatever it was made from."""
 
 
-class Frozen(BaseModel):
+class Frozen(BaseModel, frozen=True):
     """An immutable value that is passed between processes."""
-
-    model_config = ConfigDict(frozen=True)
 
 
 class Produced(Frozen):

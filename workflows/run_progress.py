@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from inferrun.resources import Attempt, InferenceRunStatus
 from inferrun.timestamps import rfc3339
@@ -17,10 +17,8 @@ _SHOWN: Final = {
 """Names in the status of the fields that it has as they are. It leaves out what is 0 or empty."""
 
 
-class RunProgress(BaseModel):
+class RunProgress(BaseModel, frozen=True):
     """How far a run has got. In messages its fields are at the top level, where recorded histories have them."""
-
-    model_config = ConfigDict(frozen=True)
 
     launch: int = 1
     """Number of the current launch; every Job is one."""

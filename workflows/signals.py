@@ -9,7 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from inferrun.timestamps import parse, rfc3339
 
@@ -20,10 +20,8 @@ MAX_ENDS_LENGTH: Final = 128 * 1024
 """The length of `Ended.ends`: a signal with more is dropped."""
 
 
-class Started(BaseModel):
+class Started(BaseModel, frozen=True):
     """The container of a launch is running, since `started_at` (RFC 3339, never in the future)."""
-
-    model_config = ConfigDict(frozen=True)
 
     job_uid: str
     launch: int
@@ -38,13 +36,11 @@ class Started(BaseModel):
         return value
 
 
-class Ended(BaseModel):
+class Ended(BaseModel, frozen=True):
     """There is something to judge: the Job is finished or gone, or its Pod cannot start or was taken away.
 
     `pod_uid` names the Pod in the last two cases; it is empty if it is not known or if the launch as a whole ended.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     job_uid: str
     launch: int
