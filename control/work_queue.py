@@ -11,7 +11,7 @@ The queue is bounded by the number of distinct keys. A reconcile that fails dela
 import asyncio
 import logging
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -62,7 +62,7 @@ class WorkQueue(Generic[K]):
         self._background: _GroupedKeys[K] = _GroupedKeys(group)
         self._background_slots = max(1, workers // 2)
         self._fresh_in_a_row = 0
-        self._wake = asyncio.Event()
+        self._idle: deque[asyncio.Future[None]] = deque()
         self._busy: set[K] = set()
         self._again: dict[K, bool] = {}
         self._pauses: dict[K, float] = {}
@@ -76,7 +76,7 @@ class WorkQueue(Generic[K]):
             if not background:
                 self._background.discard(key)
             (self._background if background else self._fresh).add(key)
-            self._wake.set()
+            self._wake_one()
 
     def add_later(self, key: K, seconds: float, *, background: bool = False) -> None:
         """Reconcile the key after a delay, never earlier. A key has one timer: a later call replaces the earlier one."""
@@ -90,10 +90,10 @@ class WorkQueue(Generic[K]):
         delay = seconds + TIMER_STEP if seconds > 0 else 0.0
         self._timers[key] = asyncio.get_running_loop().call_later(delay, queue)
 
-    def add_within(self, key: K, seconds: float) -> None:
+    def add_within(self, key: K, seconds: float, *, background: bool = False) -> None:
         """Reconcile the key after a delay, or earlier if its timer or the key itself is already queued."""
         if key not in self._timers and key not in self._fresh:
-            self.add_later(key, seconds)
+            self.add_later(key, seconds, background=background)
 
     async def run(self) -> None:
         try:
@@ -113,8 +113,9 @@ class WorkQueue(Generic[K]):
         while True:
             is_background, key = self._next()
             if key is None:
-                self._wake.clear()
-                await self._wake.wait()
+                idle = asyncio.get_running_loop().create_future()
+                self._idle.append(idle)
+                await idle
                 continue
             group = self._group(key)
             self._background_slots -= is_background
@@ -149,9 +150,16 @@ class WorkQueue(Generic[K]):
                 if not self._busy_in[group]:
                     del self._busy_in[group]
                 if is_background or self._per_group < self._workers:
-                    self._wake.set()  # a key that no idle worker could take
+                    self._wake_one()  # a key that no idle worker could take
                 if key in self._again:
                     self.add(key, background=self._again.pop(key))
+
+    def _wake_one(self) -> None:
+        """All at once would look for the one key that there is."""
+        while self._idle:
+            if not (idle := self._idle.popleft()).done():
+                idle.set_result(None)
+                return
 
     def _next(self) -> tuple[bool, K | None]:
         """The key whose turn it is, and whether it comes from the background; None if no key may be taken."""

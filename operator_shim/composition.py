@@ -65,6 +65,7 @@ class ShimProcess:
             traces=traces,
         )
         self._runs = RunWatch(api, namespaces=settings.watched)
+        self._watch = WorkloadWatch(api, runs=self._runs, namespaces=settings.watched, installation=installation)
         self._shim = Shim(
             api,
             run_watch=self._runs,
@@ -79,15 +80,15 @@ class ShimProcess:
             runner_account=settings.runner_account,
             events=events,
             metrics=metrics,
-            note_pause=lambda run, text: self._watch.note_pause(run, text),  # noqa: PLW0108 -- it is created below
+            note_pause=self._watch.note_pause,
         )
-        self._watch = WorkloadWatch(api, runs=self._runs, namespaces=settings.watched, installation=installation)
         self._key = SigningKey()
         self._election = LeaderElection(
             api, namespace=settings.namespace, name=f"{settings.release}-shim", identity=settings.identity
         )
         self._observer = Observer(
             api,
+            self._shim.loop,
             watch=self._watch,
             leadership=self._election,
             signals=RunSignals(client),

@@ -39,7 +39,8 @@ from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, known_reason
 from inferrun.resources.status import TimeOutcome
 from inferrun.timestamps import parse
-from operator_shim.run_watch import RunWatch, has_ended, is_backfilled
+from operator_shim.run_terms import has_ended, is_backfilled
+from operator_shim.run_watch import RunWatch
 from workflows.run_state import DISRUPTIONS as DISRUPTION_REASONS
 
 PAIRS_LIMIT: Final = 200

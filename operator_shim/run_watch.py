@@ -1,12 +1,14 @@
-"""The shim's watch of runs: the only one, from which everything in the process reads and hears of changes.
+"""The shim's watch of runs: the only one, from which everything in the process reads and hears of
+changes.
 
-Cached runs are trimmed. A run under way is kept for months, with a contract of up to hundreds of kilobytes, and finished runs are
-kept as well. Its spec can no longer change except for two fields, and of its status the shim writes only why it waits, its progress
-and `observedGeneration`. Runs are found by terms, so that no event costs more because many runs have finished.
+Cached runs are trimmed. A run under way is kept for months, with a contract of up to hundreds of
+kilobytes, and finished runs are kept as well. Its spec can no longer change except for two fields,
+and of its status the shim writes only why it waits, its progress and `observedGeneration`. Runs are
+found by terms, so that no event costs more because many runs have finished.
 """
 
 import json
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from control.informer import Key, Listener
@@ -17,11 +19,14 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS, Object
-from inferrun.reasons import Phase, Reason
+from inferrun.reasons import Phase
 from inferrun.run_ref import RunRef
+from operator_shim.run_terms import terms_of
 
 CONTRACT: Final = "e30="
-"""Replaces a contract in the cache: the shim asks only whether there is one. Equal before and after, it is never written."""
+"""Replaces a contract in the cache: the shim asks only whether there is one. Equal before and
+after, it is never written.
+"""
 
 _ENDED_STATUS: Final = ("phase", "reason", "observedGeneration", "completionTime", "deleteAfter")
 _STATUS: Final = (
@@ -39,8 +44,9 @@ _STATUS: Final = (
     "model",
     "jobStatus",
 )
-"""The fields that the shim writes in the status of a run under way, or by which it decides. A field that the cached run lacks would
-not be removed."""
+"""The fields that the shim writes in the status of a run under way, or by which it decides. A field
+that the cached run lacks would not be removed.
+"""
 
 _PARTS: Final[dict[str, tuple[str, ...]]] = {
     "conditions": ("type", "status", "lastTransitionTime"),
@@ -99,76 +105,13 @@ def trim_run(run: Object, *, share: Share = unshared) -> Object:
     }
 
 
-UNFINISHED: Final = "unfinished"
-"""Runs and schedules that have not ended."""
-
-TO_DELETE: Final = "to delete"
-"""Finished runs that are deleted at a time that their status names."""
-
-
-def created_by(namespace: str, uid: str) -> Hashable:
-    """The term of the runs that the schedule with this UID created; without those of back-fills, which may be thousands."""
-    return "created by", namespace, uid
-
-
-def unfinished_with(namespace: str, name: str) -> Hashable:
-    """The term of the runs that refer to the config of that name and have not ended."""
-    return "unfinished with", namespace, name
-
-
-def reading(namespace: str, name: str) -> Hashable:
-    """The term of the runs that wait for the run of that name, because its output is their input."""
-    return "reading", namespace, name
-
-
-def awaited_run(run: Object) -> str | None:
-    """The name of the run that a run waits for; None if it waits for nothing of that kind."""
-    status = run.get("status") or {}
-    is_waiting = status.get("phase") == Phase.PENDING and status.get("reason") == Reason.WAITING_FOR_RUN
-    name: str | None = (status.get("inputRun") or {}).get("name")
-    return name if is_waiting else None
-
-
-def sees_change(run: Object, awaited: Object | None) -> bool:
-    """Whether the run that this one waits for, None if it does not exist, differs in UID or phase from this run's status."""
-    seen, status = run["status"]["inputRun"], (awaited or {}).get("status") or {}
-    uid = awaited["metadata"]["uid"] if awaited is not None else None
-    return (seen.get("uid"), seen.get("phase")) != (uid, status.get("phase"))
-
-
-def terms_of(run: Object) -> Iterator[Hashable]:
-    metadata, spec, status = run["metadata"], run["spec"], run.get("status") or {}
-    for owner in metadata.get("ownerReferences") or []:
-        if owner.get("kind") == wellknown.RUN_KIND and not is_backfilled(run):
-            yield created_by(metadata["namespace"], owner.get("uid"))
-    if has_ended(run):
-        if status.get("deleteAfter"):
-            yield TO_DELETE
-        return
-    yield UNFINISHED
-    if (name := awaited_run(run)) is not None:
-        yield reading(metadata["namespace"], name)
-    if spec.get("schedule") is None and spec.get("backfill") is None:
-        reference = spec.get("configRef") or {}
-        yield unfinished_with(reference.get("namespace") or metadata["namespace"], reference.get("name", ""))
-
-
-def is_backfilled(run: Object) -> bool:
-    """Whether a back-fill created this run of a schedule."""
-    return wellknown.LABEL_BACKFILL in (run["metadata"].get("labels") or {})
-
-
-def has_ended(run: Object) -> bool:
-    return (run.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
-
-
 SHARED_LIMIT = 2_000
 """Distinct parts of objects that are remembered for sharing; beyond that, sharing begins anew."""
 
 
 class SharedParts:
-    """Equal parts of cached objects, kept once: thousands of Pods and runs are nearly the same. Nothing may change a cached
-    object.
+    """Equal parts of cached objects, kept once: thousands of Pods and runs are nearly the same.
+    Nothing may change a cached object.
     """
 
     def __init__(self) -> None:
@@ -182,7 +125,9 @@ class SharedParts:
 
 
 Inspector = Callable[[Object | None, Object], None]
-"""Called with a run as it was cached, None if it was not, and as it arrived: whole. Must not block or change them."""
+"""Called with a run as it was cached, None if it was not, and as it arrived: whole. Must not block
+or change them.
+"""
 
 
 class RunWatch(NamespacedInformers):
@@ -206,7 +151,9 @@ class RunWatch(NamespacedInformers):
         self._listeners.append(listener)
 
     def inspect(self, inspector: Inspector) -> None:
-        """Call it for every run that is created, and for every newer version, except when a namespace is listed first."""
+        """Call it for every run that is created, and for every newer version, except when a
+        namespace is listed first.
+        """
         self._inspectors.append(inspector)
 
     def seen(self, ref: RunRef) -> Object | None:

@@ -1,13 +1,14 @@
-"""Finds workflows that do not execute their run, and replaces them by recovery workflows: those whose task fails again and again,
-and those of other programs, which anybody with access to Temporal can start under the id of a run whose workflow they ended.
+"""Finds workflows that do not execute their run, and replaces them by recovery workflows: those
+whose task fails again and again, and those of other programs, which anybody with access to Temporal
+can start under the id of a run whose workflow they ended.
 
-A workflow that somebody has paused (`temporal workflow pause`) does not execute its run either, on purpose: the status of the run
-says so, and how to resume it. It is replaced once the run must end, because a paused workflow accepts a cancellation and lets a
-timer fire, but acts on neither.
+A workflow that somebody has paused (`temporal workflow pause`) does not execute its run either, on
+purpose: the status of the run says so, and how to resume it. It is replaced once the run must end,
+because a paused workflow accepts a cancellation and lets a timer fire, but acts on neither.
 
-A workflow whose task fails does nothing: its history cannot be replayed by the workers that exist, for instance after a
-downgrade. Temporal reports this per workflow only, so each round asks about a bounded number of them, in turn; runs for
-which something is overdue come first.
+A workflow whose task fails does nothing: its history cannot be replayed by the workers that exist,
+for instance after a downgrade. Temporal reports this per workflow only, so each round asks about a
+bounded number of them, in turn; runs for which something is overdue come first.
 """
 
 import asyncio
@@ -16,9 +17,9 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Final
 
-from control.informer import Key
 from control.log_subjects import fields_of_run
 from control.survival import surviving
 from inferrun import wellknown
@@ -30,7 +31,8 @@ from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.run_status import status_after
 from inferrun.temporal.executions import unpause_command
-from operator_shim.decisions import CORRECTABLE
+from operator_shim.run_loop import RunLoop
+from operator_shim.run_plan import CORRECTABLE, News
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
 from workflows.run_clock import timeout_of
 from workflows.run_progress import RunProgress
@@ -41,13 +43,17 @@ CHECKS_PER_ROUND: Final = 500
 CHECKS_PER_SECOND: Final = 20
 
 FAILING_ATTEMPTS: Final = 3
-"""Attempts of a workflow's task from which it counts as failing: a worker that stops during a task costs one."""
+"""Attempts of a workflow's task from which it counts as failing: a worker that stops during a task
+costs one.
+"""
 
 STUCK_SECONDS: Final = 240.0
 """How long a workflow must have failed without any progress. A rolling upgrade takes less."""
 
 REPAIR_PAUSE: Final = 3600.0
-"""Seconds between two repairs of a run: if the recovery fails in the same way, another one does not help."""
+"""Seconds between two repairs of a run: if the recovery fails in the same way, another one does not
+help.
+"""
 
 
 @dataclass(slots=True)
@@ -59,66 +65,69 @@ class _Check:
 
 
 class StuckWorkflows:
-    """Call `repair` once per sweep. `ensure_again` queues a run to make sure that a workflow executes it, by its key and UID.
-    `note_pause` hears of each run that its workflow is paused, in words, and with no words that it is not.
+    """Call `repair` once per sweep. `note_pause` hears of each run that its workflow is paused, in
+    words, and with no words that it is not.
     """
 
     def __init__(
         self,
         runs: RunStore,
+        loop: RunLoop,
         workflows: RunWorkflows,
         *,
-        ensure_again: Callable[[Key, str], None],
         clock: Callable[[], float],
         stuck_seconds: float = STUCK_SECONDS,
-        note_pause: Callable[[RunRef, str], None] = lambda _run, _text: None,
+        note_pause: Callable[[RunRef, str], None],
     ) -> None:
         self._runs = runs
         self._workflows = workflows
-        self._ensure_again = ensure_again
+        self._loop = loop
         self._clock = clock
         self._stuck_seconds = stuck_seconds
         self._note_pause = note_pause
         self._checks: dict[str, _Check] = {}
 
-    async def repair(self, watched: Iterable[tuple[Key, Object]]) -> None:
+    async def repair(self, watched: Iterable[Object]) -> None:
         """Ask about the workflows whose turn it is, and replace those that are stuck."""
-        unfinished: dict[str, tuple[Key, Object]] = {}
-        checks, ranks = dict[str, _Check](), dict[str, tuple[bool, float]]()
+        checks, turns = dict[str, _Check](), list[tuple[tuple[bool, float], Object]]()
 
         def rank(check: _Check, item: Object) -> tuple[bool, float]:
-            """Those whose workflow fails, or seems to do nothing, then those that were asked about longest ago."""
+            """Those whose workflow fails, or seems to do nothing, then those that were asked about
+            longest ago.
+            """
             metadata, status = item["metadata"], item.get("status") or {}
             is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (metadata.get("annotations") or {})
             is_accepted = (status.get("phase"), status.get("reason")) == (Phase.PENDING, Reason.ACCEPTED)
             return check.failing is None and not is_cancelled and not is_accepted, check.asked_at
 
-        for key, item in watched:
+        for item in watched:
             with surviving("the choice of a workflow to check", about=item):
                 if may_have_workflow(item):
                     uid = item["metadata"]["uid"]
-                    checks[uid] = self._checks.get(uid) or _Check()
-                    ranks[uid], unfinished[uid] = rank(checks[uid], item), (key, item)
+                    check = checks[uid] = self._checks.get(uid) or _Check()
+                    turns.append((rank(check, item), item))
         self._checks = checks
-        for uid in sorted(unfinished, key=ranks.__getitem__)[:CHECKS_PER_ROUND]:
-            await self.check(*unfinished[uid])
+        for _, item in sorted(turns, key=itemgetter(0))[:CHECKS_PER_ROUND]:
+            await self.check(item)
             await asyncio.sleep(1 / CHECKS_PER_SECOND)
 
-    async def check(self, key: Key, item: Object) -> None:
+    async def check(self, item: Object) -> None:
         """Ask about the workflow of one run, and deal with it."""
         with surviving("the check of a workflow", about=item):
-            await self._check(key, item)
+            await self._check(item)
 
     async def end_paused(self, run: RunRef) -> None:
-        """End the workflow of a run that is gone or has ended, if it is paused: a cancellation has no effect on it."""
+        """End the workflow of a run that is gone or has ended, if it is paused: a cancellation has
+        no effect on it.
+        """
         found = await self._workflows.find_open(run)
         if found is not None and found.pause:
             logger.warning("ending a paused workflow whose run has ended", extra=fields_of_run(run))
             await self._workflows.terminate(found, reason=f"InferenceRun {run} has ended or no longer exists")
 
-    async def _check(self, key: Key, item: Object) -> None:
-        uid = item["metadata"]["uid"]
-        run, check = RunRef(namespace=key[0], name=key[1], uid=uid), self._checks.setdefault(uid, _Check())
+    async def _check(self, item: Object) -> None:
+        run = RunRef.of(item)
+        check = self._checks.setdefault(run.uid, _Check())
         check.asked_at = self._clock()
         found = await self._workflows.find_open(run)
         before, check.failing = check.failing, None
@@ -126,15 +135,15 @@ class StuckWorkflows:
         if not is_paused:
             self._note_pause(run, "")
             if is_said_to_be_paused(item):
-                await self._workflows.recheck(run)  # its next step says in the status what the run waits for
+                self._loop.wake(run, News.AWAITED_CHANGED)  # its next step says in the status what the run waits for
         if found is not None and is_paused:
-            await self._attend(key, run, found)
+            await self._attend(run, found)
         elif found is not None and not found.is_ours:
             fields = {**fields_of_run(run), "workflow": found.id}
             logger.warning("another program's workflow has the id of a run", extra=fields)
             reason = f"the id is that of the workflow that executes InferenceRun {run}"
             await self._workflows.terminate(found, reason=reason)
-            self._ensure_again(key, uid)
+            self._loop.wake(run, News.LOST, background=True)
         elif found is not None and found.task_attempt >= FAILING_ATTEMPTS:
             check.failing = found
             if before is None or (before.run_id, before.events) != (found.run_id, found.events):
@@ -146,15 +155,15 @@ class StuckWorkflows:
                 fix = (
                     "If this recurs, upgrade the workers to the version of the shim; their log says why the task fails"
                 )
-                await self._replace(key, run, found, why=why, fix=fix)
+                await self._replace(run, found, why=why, fix=fix)
 
-    async def _attend(self, key: Key, run: RunRef, paused: OpenWorkflow) -> None:
+    async def _attend(self, run: RunRef, paused: OpenWorkflow) -> None:
         stored = await self._runs.read(run)
         if stored is None or stored.status.is_terminal:
             return
         if due := must_end_because(stored, now=self._runs.now()):
             why = f"workflow {paused.id} is {paused.pause}, and {due}"
-            await self._replace(key, run, paused, why=why, fix="A pause keeps no run from ending")
+            await self._replace(run, paused, why=why, fix="A pause keeps no run from ending")
             return
         text = pause_text(paused)
         self._note_pause(run, text)
@@ -171,7 +180,7 @@ class StuckWorkflows:
 
         await self._runs.update_status(run, decide, read=stored)
 
-    async def _replace(self, key: Key, run: RunRef, stuck: OpenWorkflow, *, why: str, fix: str) -> None:
+    async def _replace(self, run: RunRef, stuck: OpenWorkflow, *, why: str, fix: str) -> None:
         recovery = recover_workflow_id(run_workflow_id(run))
         message = f"{why}; {recovery} replaces it. {fix}"
         logger.warning("replacing a workflow that is stuck", extra={**fields_of_run(run), "workflow": stuck.id})
@@ -184,14 +193,16 @@ class StuckWorkflows:
 
         await self._runs.update_status(run, decide)
         await self._workflows.terminate(stuck, reason=message)
-        self._ensure_again(key, run.uid)
+        self._loop.wake(run, News.LOST, background=True)
 
 
 PAUSED: Final = "its workflow is paused"
 
 
 def pause_text(paused: OpenWorkflow) -> str:
-    """What the status of a run says about its paused workflow, after what it says about the run itself."""
+    """What the status of a run says about its paused workflow, after what it says about the run
+    itself.
+    """
     return f"its workflow is {paused.pause}: nothing follows until it is resumed with {unpause_command(paused.id)}"
 
 
@@ -213,16 +224,19 @@ def must_end_because(run: InferenceRun, *, now: datetime) -> str:
 
 
 def has_workflow(item: Object) -> bool:
-    """Whether a workflow should be executing the run, from the plain object: there may be ten thousand.
+    """Whether a workflow should be executing the run, from the plain object: there may be ten
+    thousand.
 
-    A run that is rejected, or that waits because its namespace has too many active runs, has no workflow yet.
+    A run that is rejected, or that waits because its namespace has too many active runs, has no
+    workflow yet.
     """
     return may_have_workflow(item) and (item.get("status") or {}).get("reason") not in CORRECTABLE
 
 
 def may_have_workflow(item: Object) -> bool:
-    """Whether a workflow may execute the run, or keep its id. The status of a run that waited for others to end, or was corrected,
-    says so until its first launch. A run without a phase is new, or the Krateo controller's; a paused one is left alone.
+    """Whether a workflow may execute the run, or keep its id. The status of a run that waited for
+    others to end, or was corrected, says so until its first launch. A run without a phase is new,
+    or the Krateo controller's; a paused one is left alone.
     """
     metadata, phase = item["metadata"], (item.get("status") or {}).get("phase")
     is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"

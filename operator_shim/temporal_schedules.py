@@ -121,14 +121,11 @@ class TemporalSchedules:
             async with call_deadline(seconds=TIMING.schedule_call):
                 await self._client.get_schedule_handle(schedule_id).delete()
 
-    async def list_owned(self) -> dict[str, RunRef]:
-        """The runs of this installation's schedules by schedule id. Temporal lists new schedules with a short delay."""
-        found = {}
-        async for item in list_schedules(self._client, page_timeout=timedelta(seconds=TIMING.schedule_call)):
-            run = await read_run(item, installation=self._installation)
-            if run is not None:
-                found[item.id] = run
-        return found
+    async def list_owned(self) -> list[RunRef]:
+        """The runs of this installation's schedules. Temporal lists new schedules with a short delay."""
+        listed = list_schedules(self._client, page_timeout=timedelta(seconds=TIMING.schedule_call))
+        found = [await read_run(item, installation=self._installation) async for item in listed]
+        return [run for run in found if run is not None]
 
     async def submission(self, schedule: str, due: datetime) -> TimeSubmission:
         """What Temporal knows about a scheduled time. Only workflows that this installation executes count."""

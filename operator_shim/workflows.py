@@ -186,13 +186,9 @@ class RunWorkflows:
 
     async def _list(self, condition: str) -> list[RunRef]:
         """Filters by attributes that every server has, because ours may be missing; the memo names the installation."""
-        found = []
-        query = f"{self._of_ours} AND {condition}"
-        async for item in list_executions(self._client, query, page_timeout=LIST_TIMEOUT):
-            run = await read_run(item, installation=self._installation)
-            if run is not None:
-                found.append(run)
-        return found
+        listed = list_executions(self._client, f"{self._of_ours} AND {condition}", page_timeout=LIST_TIMEOUT)
+        found = [await read_run(item, installation=self._installation) async for item in listed]
+        return [run for run in found if run is not None]
 
     @property
     def _of_ours(self) -> str:

@@ -39,8 +39,7 @@ PASS_ON = {
     "operator_shim.workflows:RunWorkflows.cancel": r"_workflows\.cancel$",
     "operator_shim.workflows:RunWorkflows.recheck": r"_workflows\.recheck$",
     "operator_shim.workflows:RunWorkflows.spec_changed": r"_workflows\.spec_changed$",
-    "operator_shim.temporal_schedules:TemporalSchedules.delete": r"_schedules\.delete$",
-    "operator_shim.schedules:Schedules._write": r"self\._write$",
+    "operator_shim.temporal_schedules:TemporalSchedules.delete": r"_temporal\.delete$",
 }
 """Functions that pass calls on, and the pattern of the expressions that call them (empty: found by other means)."""
 

@@ -229,7 +229,7 @@ def _calls_of(installation: Installation, token: str) -> list[Call]:
     return [(site, does) for found, site, does in installation.faults.calls() if found == token]
 
 
-TIMED = {"operator_shim.acceptance:Acceptance._accept": "accepted"}
+TIMED = {"operator_shim.run_loop:RunLoop._accept": "accepted"}
 """Calls that depend on timing, and the scenario that makes them for certain."""
 
 

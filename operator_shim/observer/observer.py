@@ -17,7 +17,6 @@ from control.leases import LeaderElection
 from control.metrics import Metrics
 from control.survival import surviving
 from control.trust.identity import SigningKey
-from control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import PageTooLarge
 from inferrun.kube.objects import EVENTS, Object
@@ -28,6 +27,8 @@ from operator_shim.observer.reconciler import Reconciler
 from operator_shim.observer.run_signals import RunSignals
 from operator_shim.observer.status_writer import StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
+from operator_shim.run_loop import RunLoop
+from operator_shim.run_plan import News
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class Observer:
     def __init__(
         self,
         client: KubeClient,
+        loop: RunLoop,
         *,
         watch: WorkloadWatch,
         leadership: LeaderElection,
@@ -61,6 +63,7 @@ class Observer:
         metrics: Metrics,
     ) -> None:
         self._client = client
+        self._loop = loop
         self._watch = watch
         self._leadership = leadership
         self._signals = signals
@@ -93,17 +96,16 @@ class Observer:
             pause_of=self._watch.pause_of,
         )
 
-        async def wake_next(namespace: str) -> None:
+        def wake_next(namespace: str) -> None:
             for run in self._watch.runs_without_room(namespace)[:AT_ONCE]:
                 with surviving("a signal that there may be room in a quota", about=run):
-                    await self._signals.look_again(run)
+                    self._loop.wake(run, News.AWAITED_CHANGED, background=True)
 
-        room: WorkQueue[str] = WorkQueue(wake_next, workers=2)
-        self._watch.subscribe(reconciler.wake, on_room=room.add)
+        self._watch.subscribe(reconciler.wake, on_room=wake_next)
         logger.info("the observer acts: this process is the leader")
         try:
             async with asyncio.TaskGroup() as tasks:
-                for part in (reconciler, events, logs, room):
+                for part in (reconciler, events, logs):
                     tasks.create_task(part.run())
         finally:
             self._watch.unsubscribe()

@@ -4,7 +4,6 @@ from temporalio.client import Client
 
 from control.temporal_calls import signal_run, wake_run
 from inferrun.run_ref import RunRef
-from workflows.messages import LOOK_AGAIN_SIGNAL
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 
@@ -17,10 +16,6 @@ class RunSignals:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-
-    async def look_again(self, run: RunRef) -> None:
-        """Have the run check what it waits for; no open workflow is success."""
-        await wake_run(self._client, run, LOOK_AGAIN_SIGNAL)
 
     async def started(self, run: RunRef, signal: Started) -> bool:
         """Send `started` to the run's workflow and its recovery."""

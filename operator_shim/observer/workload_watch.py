@@ -18,9 +18,9 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object, controller_of
-from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from operator_shim.run_watch import UNFINISHED, RunWatch, SharedParts, has_ended
+from operator_shim.run_terms import UNFINISHED, has_ended, quota
+from operator_shim.run_watch import RunWatch, SharedParts
 
 JOBS_LIMIT = 5_000
 """Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container ended: with a termination message
@@ -49,8 +49,6 @@ class WorkloadWatch:
         self._pods_by_job: dict[str, tuple[Object, ...]] = {}
         self._ends = PodEnds()
         self._subscriber: tuple[Wake, OnRoom] | None = None
-        self._without_room: dict[str, dict[Key, None]] = {}
-        """The runs that wait for a quota, by namespace, in the order in which they began to."""
         self._pauses: dict[str, str] = {}
         """What the statuses of runs say about their paused workflows, by the runs' UIDs."""
         self._share = SharedParts()
@@ -136,14 +134,14 @@ class WorkloadWatch:
         """The runs whose Job a quota rejects, those first that have waited longest. Of a Job whose Pod is rejected, Kubernetes'
         controller tries again by itself.
         """
-        waiting = [run for key in self._without_room.get(namespace, ()) if (run := self._runs.get(*key)) is not None]
-        return [RunRef.of(run) for run in waiting if self.job((namespace, job_name_of(run))) is None]
+        waiting = self._runs.find(quota(namespace))
+        return [RunRef.of(run) for _, run in waiting if self.job((namespace, job_name_of(run))) is None]
 
     def subscribe(self, wake: Wake, *, on_room: OnRoom) -> None:
         """Call both from now on, for what their types say, and `on_room` for each namespace in which runs wait already."""
         self._subscriber = wake, on_room
-        for namespace in self._without_room:
-            on_room(namespace)
+        for namespace in {run["metadata"]["namespace"] for run in self.all_runs()}:
+            self._report_room(namespace)
 
     def unsubscribe(self) -> None:
         self._subscriber = None
@@ -176,7 +174,7 @@ class WorkloadWatch:
             self._report_room(key[0])
 
     def _report_room(self, namespace: str) -> None:
-        if namespace in self._without_room and self._subscriber is not None:
+        if self._subscriber is not None and self._runs.find(quota(namespace)):
             self._subscriber[1](namespace)
 
     def _on_pod(self, key: Key, before: Object | None, after: Object | None) -> None:
@@ -198,12 +196,6 @@ class WorkloadWatch:
                 return
 
     def _on_run(self, key: Key, before: Object | None, after: Object | None) -> None:
-        if after is not None and (after.get("status") or {}).get("reason") == Reason.QUOTA_EXCEEDED:
-            self._without_room.setdefault(key[0], {}).setdefault(key)
-        elif (waiting := self._without_room.get(key[0])) is not None:
-            waiting.pop(key, None)
-            if not waiting:
-                del self._without_room[key[0]]
         if before is not None and after is None:
             self._pauses.pop(before["metadata"]["uid"], None)
         for name in {job_name_of(run) for run in (before, after) if run is not None} - {""}:

@@ -270,7 +270,7 @@ async def test_the_schedules_of_another_installation_are_not_its_own(
     await neighbour.ensure(mine, config="iris")
     await schedules.ensure(theirs, config="iris")
     deadline = time.monotonic() + WAIT_SECONDS
-    while (found := list(await neighbour.list_owned())) != [mine.id]:
+    while (found := await neighbour.list_owned()) != [mine.run]:
         assert time.monotonic() < deadline, f"listed are {found}"
         await asyncio.sleep(0.1)
 

@@ -14,7 +14,7 @@ from campaigns.faults.world import Installation, World, until, world
 from control.informer import Informer
 from inferrun import wellknown
 from inferrun.kube.objects import LEASES, RUNS
-from operator_shim.run_watch import has_ended
+from operator_shim.run_terms import has_ended
 
 pytestmark = pytest.mark.thorough
 

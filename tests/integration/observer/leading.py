@@ -23,6 +23,7 @@ from operator_shim.run_watch import RunWatch
 from tests.integration.control.pods import Launched
 from tests.integration.waiting import WAIT_SECONDS, eventually
 from tests.unit.launches import SHIM_KEY
+from tests.unit.operator_shim.shown_runs import NotedLoop
 from workflows.signals import Ended, Started
 
 NODE_LOST_SECONDS = 10
@@ -34,10 +35,12 @@ class RecordedSignals(RunSignals):
 
     started_by_job: list[Started] = field(default_factory=list)
     ended_by_job: list[Ended] = field(default_factory=list)
-    woken: list[RunRef] = field(default_factory=list)
+    loop: NotedLoop = field(default_factory=NotedLoop)
 
-    async def look_again(self, run: RunRef) -> None:
-        self.woken.append(run)
+    @property
+    def woken(self) -> list[str]:
+        """The UIDs of the runs that look again."""
+        return [uid for uid, _ in self.loop.heard]
 
     async def started(self, run: RunRef, signal: Started) -> bool:
         assert run.uid
@@ -103,6 +106,7 @@ async def leading(
     writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
     observer = Observer(
         api,
+        signals.loop,
         watch=watch,
         leadership=election if identity else AlwaysLeader(),
         signals=signals,

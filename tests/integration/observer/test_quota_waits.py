@@ -73,7 +73,7 @@ async def test_a_run_is_woken_when_there_is_room(
     else:
         await api.delete(QUOTAS, namespace, "jobs", uid=quota["metadata"]["uid"])
     await wakes(signals, 1)
-    assert set(signals.woken) == {run}
+    assert set(signals.woken) == {run.uid}
 
 
 async def test_a_run_is_woken_when_the_end_of_another_is_recorded(
@@ -97,7 +97,7 @@ async def test_a_run_is_woken_when_the_end_of_another_is_recorded(
     label = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
     await api.patch(JOBS, namespace, launch.result.job_name, label)
     await wakes(signals, 1)
-    assert set(signals.woken) == {run}
+    assert set(signals.woken) == {run.uid}
 
 
 async def test_of_a_crowd_that_waits_a_few_are_woken_at_a_time_and_the_first_ones_first(
@@ -113,4 +113,4 @@ async def test_of_a_crowd_that_waits_a_few_are_woken_at_a_time_and_the_first_one
     await eventually(are_known, what="the waiting runs to be seen")
     await api.delete(JOBS, namespace, other["metadata"]["name"], uid=other["metadata"]["uid"])
     await wakes(signals, 4)
-    assert set(signals.woken) == set(runs[:4])
+    assert set(signals.woken) == {run.uid for run in runs[:4]}

@@ -6,10 +6,12 @@ from secrets import token_hex
 import pytest
 from temporalio.client import Client, WorkflowHandle
 
+from control.search_attributes import SearchAttributes
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
 from operator_shim.observer.run_signals import RunSignals
+from operator_shim.workflows import RunWorkflows
 from workflows.messages import LOOK_AGAIN_SIGNAL
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
@@ -69,9 +71,11 @@ async def test_only_a_repeated_end_reaches_the_recovery_of_an_open_workflow(
 async def test_a_run_that_waits_is_woken_once_and_one_without_a_workflow_is_no_error(
     client: Client, run: RunRef, workflows: list[WorkflowHandle[object, object]]
 ) -> None:
-    await RunSignals(client).look_again(run)
+    attributes = SearchAttributes(client, installation=run.uid)
+    waking = RunWorkflows(client, installation=run.uid, task_queue=run.uid, attributes=attributes)
+    await waking.recheck(run)
     assert [await signals_of(handle) for handle in workflows] == [[LOOK_AGAIN_SIGNAL], []]
-    await RunSignals(client).look_again(run.model_copy(update={"uid": token_hex(8)}))
+    await waking.recheck(run.model_copy(update={"uid": token_hex(8)}))
 
 
 async def test_without_a_workflow_a_signal_is_not_accepted_and_no_error(client: Client, run: RunRef) -> None:

@@ -21,15 +21,21 @@ from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import NAMESPACES
+from inferrun.kube.runs import RunStore
 from inferrun.run_defaults import Defaults
+from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
+from operator_shim.run_loop import RunLoop
+from operator_shim.run_plan import News
 from operator_shim.run_watch import RunWatch
+from operator_shim.schedules import Schedules
 from operator_shim.shim import Shim
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.definitions import install_definitions
 from tests.integration.conftest import CLUSTER_FILES
 from tests.integration.shim.gateway import Gateway, gateway
+from tests.unit.operator_shim.shown_runs import ShownRuns
 from tools.devcluster.binaries import chosen_temporal
 
 INSTALLATION = "shim-tests"
@@ -102,6 +108,34 @@ def schedules(far_side: Client, namespace: str) -> TemporalSchedules:
     """What the shim schedules."""
     attributes = SearchAttributes(far_side, installation=namespace)
     return TemporalSchedules(far_side, installation=namespace, task_queue=namespace, attributes=attributes)
+
+
+class LeftOverLoop(RunLoop):
+    """Sees no runs: it ends what is left over, and only notes the runs whose workflows are to be made sure of."""
+
+    def __init__(self, api: KubeClient, *, workflows: RunWorkflows, schedules: TemporalSchedules) -> None:
+        watch, metrics = ShownRuns(), Metrics()
+        kept = Schedules(
+            RunStore(api), schedules, watch=watch, events=EventRecorder(api, reporter="tests", component="shim")
+        )
+        super().__init__(api, watch, workflows=workflows, schedules=kept, defaults=Defaults, workers=2, metrics=metrics)
+        self.again: list[str] = []
+
+    def wake(self, run: RunRef, news: News = News.CHANGED, *, background: bool = False) -> None:
+        if news is News.LOST:
+            self.again.append(run.uid)
+        else:
+            super().wake(run, news, background=background)
+
+
+@pytest.fixture
+async def loop(api: KubeClient, workflows: RunWorkflows, schedules: TemporalSchedules) -> AsyncIterator[LeftOverLoop]:
+    """What acts on the findings of a sweep."""
+    made = LeftOverLoop(api, workflows=workflows, schedules=schedules)
+    task = asyncio.create_task(made.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import pytest
 from temporalio.client import Client
 
+from control.cluster.events import EventRecorder
 from control.metrics import Metrics
 from control.search_attributes import SearchAttributes
 from inferrun import wellknown
@@ -15,11 +16,14 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import run_workflow_id
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
-from operator_shim.executions import Executions
+from operator_shim.run_loop import RunLoop
+from operator_shim.schedules import Schedules
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.integration.shim.conftest import StartShim
 from tests.integration.shim.runs import create, edit, read, signals, workflow_status, write_status
 from tests.integration.waiting import until
+from tests.unit.operator_shim.shown_runs import ShownRuns
 
 LAUNCHED = {"phase": "Running", "reason": "Running", "observedGeneration": 1, "contract": "e30="}
 
@@ -76,7 +80,7 @@ class OvertakenSignals(RunWorkflows):
 
 
 async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec(
-    *, api: KubeClient, namespace: str, temporal: Client, far_side: Client
+    *, api: KubeClient, namespace: str, temporal: Client, far_side: Client, schedules: TemporalSchedules
 ) -> None:
     workflows = OvertakenSignals(
         far_side,
@@ -88,18 +92,19 @@ async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec
     run = await create(api, namespace, "run", status=LAUNCHED, timeoutSeconds=60)
     await edit(api, run, timeoutSeconds=90)
     seen = await api.get(RUNS, namespace, "run")
-    executions = Executions(
-        RunStore(api),
-        workflows,
-        read=lambda _key: seen,
-        reject=unexpected,
+    watch = ShownRuns()
+    events = EventRecorder(api, reporter="tests", component="shim")
+    loop = RunLoop(
+        api,
+        watch,
+        workflows=workflows,
+        schedules=Schedules(RunStore(api), schedules, watch=watch, events=events),
         defaults=Defaults,
-        clean_up=unexpected,
         workers=1,
         metrics=Metrics(),
     )
-    task = asyncio.create_task(executions.run())
-    executions.add((namespace, "run"), seen, background=False)
+    task = asyncio.create_task(loop.run())
+    watch.show((namespace, "run"), seen)
 
     async def both_are_sent() -> bool:
         return await workflow_status(temporal, run) is not None and len(await signals(temporal, run)) == 2
@@ -115,10 +120,6 @@ async def signalled(temporal: Client, run: InferenceRun) -> list[dict[str, objec
     history = await temporal.get_workflow_handle(run_workflow_id(run.ref)).fetch_history()
     sent = [event.workflow_execution_signaled_event_attributes.input.payloads for event in history.events]
     return [json.loads(payloads[0].data) for payloads in sent if payloads]
-
-
-def unexpected(_given: object) -> None:
-    raise AssertionError("the run is neither invalid nor deleted")
 
 
 async def test_a_run_that_nobody_has_read_needs_no_signal(

@@ -13,7 +13,6 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from campaigns.benchmarks.control_plane import ControlPlane
-from control.informer import Key
 from control.search_attributes import SearchAttributes
 from control.temporal_calls import workflow_ids
 from inferrun.kube.client import KubeClient
@@ -30,36 +29,36 @@ from operator_shim.stuck_workflows import StuckWorkflows
 from operator_shim.sweep import Sweep
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
-from tests.integration.shim.conftest import StartShim
+from tests.integration.shim.conftest import LeftOverLoop, StartShim
 from tests.integration.shim.runs import create, is_cancel_requested, read, workflow_status, write_status
 from tests.integration.waiting import until
 from workflows import messages
 from workflows.messages import RunInput
 
 
+def ignore(_run: RunRef, _text: str) -> None:
+    """Nothing here is paused."""
+
+
 @pytest.fixture
-def again() -> list[str]:
+def again(loop: LeftOverLoop) -> list[str]:
     """The UIDs of the runs whose workflow is to be ensured again."""
-    return []
+    return loop.again
 
 
 @pytest.fixture
-def new_stuck(api: KubeClient, workflows: RunWorkflows, again: list[str]) -> Callable[..., StuckWorkflows]:
+def new_stuck(api: KubeClient, workflows: RunWorkflows, loop: LeftOverLoop) -> Callable[..., StuckWorkflows]:
     """Makes one with these options."""
-
-    def ensure_again(_key: Key, uid: str) -> None:
-        again.append(uid)
-
-    return partial(StuckWorkflows, RunStore(api), workflows, ensure_again=ensure_again, clock=time.monotonic)
+    return partial(StuckWorkflows, RunStore(api), loop, workflows, clock=time.monotonic, note_pause=ignore)
 
 
 @pytest.fixture
 def new_sweep(
-    api: KubeClient, namespace: str, workflows: RunWorkflows, schedules: TemporalSchedules, again: list[str]
+    api: KubeClient, namespace: str, workflows: RunWorkflows, schedules: TemporalSchedules, loop: LeftOverLoop
 ) -> Callable[..., Awaitable[Sweep]]:
     """Makes a sweep of the runs that exist now, as a watch shows them."""
 
-    async def made(used: RunWorkflows = workflows) -> Sweep:
+    async def made() -> Sweep:
         namespaces = Namespaces((namespace,))
         watch = RunWatch(api, namespaces=namespaces)
         watching = asyncio.create_task(watch.run())
@@ -67,10 +66,7 @@ def new_sweep(
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
 
-        def ensure_again(_key: Key, uid: str) -> None:
-            again.append(uid)
-
-        return Sweep(RunStore(api), used, schedules, watch=watch, ensure_again=ensure_again, namespaces=namespaces)
+        return Sweep(RunStore(api), loop, workflows, schedules, watch=watch, namespaces=namespaces, note_pause=ignore)
 
     return made
 
@@ -117,7 +113,7 @@ async def test_a_workflow_whose_task_keeps_failing_is_reported_and_replaced(
 ) -> None:
     run = await create(api, namespace, "run", status={"phase": "Pending", "reason": "Accepted"})
     await workflows.ensure(run)
-    watched = [((namespace, "run"), await api.get(RUNS, namespace, "run"))]
+    watched = [await api.get(RUNS, namespace, "run")]
     stuck = new_stuck(stuck_seconds=1)
     await stuck.repair(watched)
     assert again == [], "no worker has tried it yet"
@@ -155,7 +151,7 @@ async def test_a_workflow_of_another_program_under_the_id_of_a_run_is_replaced(
     await temporal.get_workflow_handle(run_workflow_id(run.ref)).terminate()
     for identity in workflow_ids(run.ref):
         await temporal.start_workflow(kind, {}, id=identity, task_queue=f"theirs-{namespace}")
-    watched = [((namespace, "run"), await api.get(RUNS, namespace, "run"))]
+    watched = [await api.get(RUNS, namespace, "run")]
     stuck = new_stuck()
     for _ in range(3):
         await stuck.repair(watched)
@@ -181,30 +177,40 @@ async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(
         for name, due in (("overdue", now - timedelta(minutes=5)), ("soon", now - timedelta(seconds=5)), ("kept", None))
     }
     sweep = await new_sweep()
+
+    async def is_deleted(name: str) -> bool:
+        handle = temporal.get_workflow_handle(cleanup_workflow_id(run_workflow_id(runs[name].ref)))
+        try:
+            return (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+        except RPCError:
+            return False
+
     for _ in range(2):
         await sweep.sweep()
-    found = {}
-    for name, run in runs.items():
-        handle = temporal.get_workflow_handle(cleanup_workflow_id(run_workflow_id(run.ref)))
-        try:
-            found[name] = (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
-        except RPCError:
-            found[name] = False
-    assert found == {"overdue": True, "soon": False, "kept": False}
+        await until(lambda: is_deleted("overdue"))
+    assert not await is_deleted("soon")
+    assert not await is_deleted("kept")
     assert again == []
 
 
 class CountedWorkflows(RunWorkflows):
     """Notes the runs whose workflows it cancels."""
 
-    def __init__(self, client: Client, *, namespace: str) -> None:
-        attributes = SearchAttributes(client, installation=namespace)
-        super().__init__(client, installation=namespace, task_queue=namespace, attributes=attributes)
-        self.cancelled: list[str] = []
+    cancelled: list[str]
 
     async def cancel(self, run: RunRef) -> None:
         self.cancelled.append(run.uid)
         await super().cancel(run)
+
+
+@pytest.fixture
+def counted(far_side: Client, namespace: str, loop: LeftOverLoop) -> CountedWorkflows:
+    """What cancels the workflows that a sweep finds."""
+    attributes = SearchAttributes(far_side, installation=namespace)
+    made = CountedWorkflows(far_side, installation=namespace, task_queue=namespace, attributes=attributes)
+    made.cancelled = []
+    loop._workflows = made
+    return made
 
 
 async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_and_no_other(
@@ -212,11 +218,11 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_
     api: KubeClient,
     namespace: str,
     temporal: Client,
-    far_side: Client,
+    workflows: RunWorkflows,
+    counted: CountedWorkflows,
     new_sweep: Callable[..., Awaitable[Sweep]],
     again: list[str],
 ) -> None:
-    workflows = CountedWorkflows(far_side, namespace=namespace)
     gone = await create(api, namespace, "gone")
     ended = await create(api, namespace, "ended")
     ending = await create(api, namespace, "ending")
@@ -227,13 +233,12 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_
     earlier = datetime.now(UTC) - timedelta(minutes=10)
     await write_status(api, ended, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(earlier))
     await write_status(api, ending, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(datetime.now(UTC)))
-    sweep = await new_sweep(workflows)
+    sweep = await new_sweep()
 
-    async def is_found() -> bool:
-        return await sweep.sweep() and await is_cancel_requested(temporal, ended)
-
-    await until(is_found)
-    assert workflows.cancelled == [ended.metadata.uid], "one whose run has just gone may be about to close"
+    await until(workflows.count_open, lambda found: found == 4)
+    assert await sweep.sweep(), "one is to be looked at again"
+    await until(lambda: is_cancel_requested(temporal, ended))
+    assert counted.cancelled == [ended.metadata.uid], "one whose run has just gone may be about to close"
 
     async def are_cancelled() -> bool:
         await sweep.sweep()
@@ -241,7 +246,7 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_
 
     await until(are_cancelled)
     assert not await sweep.sweep()
-    assert sorted(workflows.cancelled) == sorted((gone.metadata.uid, ended.metadata.uid))
+    assert sorted(counted.cancelled) == sorted((gone.metadata.uid, ended.metadata.uid))
     assert not await is_cancel_requested(temporal, ending)
     assert not await is_cancel_requested(temporal, alive)
     assert again == []

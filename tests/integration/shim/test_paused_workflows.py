@@ -32,7 +32,7 @@ from operator_shim.temporal_schedules import TemporalSchedules, TimeSubmissionSt
 from operator_shim.workflows import RunWorkflows
 from tests.example_program import example_program
 from tests.integration.conftest import CLUSTER_FILES
-from tests.integration.shim.conftest import StartShim
+from tests.integration.shim.conftest import LeftOverLoop, StartShim
 from tests.integration.shim.runs import create, read
 from tests.integration.waiting import until
 from tools.devcluster import binaries
@@ -79,8 +79,8 @@ async def start_paused(api: KubeClient, workflows: RunWorkflows, temporal: Clien
 class Ground:
     """A sweep of the runs that exist, and what it asks for."""
 
-    def __init__(self, sweep: Sweep, again: list[str], pauses: dict[str, str]) -> None:
-        self.sweep, self.again, self.pauses = sweep, again, pauses
+    def __init__(self, sweep: Sweep, loop: LeftOverLoop, pauses: dict[str, str]) -> None:
+        self.sweep, self.again, self.pauses = sweep, loop.again, pauses
 
     async def look(self) -> None:
         await self.sweep.restart_missing(created_before=utc_now() + timedelta(minutes=5))
@@ -93,23 +93,23 @@ class Ground:
 
 @pytest.fixture
 async def ground(
-    api: KubeClient, namespace: str, workflows: RunWorkflows, schedules: TemporalSchedules
+    api: KubeClient, namespace: str, workflows: RunWorkflows, schedules: TemporalSchedules, loop: LeftOverLoop
 ) -> AsyncIterator[Ground]:
     """What the shim does every 15 seconds, when a test says so."""
-    namespaces, again, pauses = Namespaces((namespace,)), list[str](), dict[str, str]()
+    namespaces, pauses = Namespaces((namespace,)), dict[str, str]()
     watch = RunWatch(api, namespaces=namespaces)
     watching = asyncio.create_task(watch.run())
     await watch.synced()
     sweep = Sweep(
         RunStore(api),
+        loop,
         workflows,
         schedules,
         watch=watch,
-        ensure_again=lambda _key, uid: again.append(uid),
         namespaces=namespaces,
         note_pause=lambda run, text: pauses.__setitem__(run.uid, text),
     )
-    yield Ground(sweep, again, pauses)
+    yield Ground(sweep, loop, pauses)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
 

@@ -1,7 +1,7 @@
 """One object that raises in a loop of the shim delays no other one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
 from operator_shim.observer.readers import FEW, EventReader
+from operator_shim.run_plan import News
 from operator_shim.run_watch import RunWatch
 from operator_shim.shim import Shim
 from operator_shim.stuck_workflows import StuckWorkflows
@@ -29,6 +30,7 @@ from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run
 from tests.unit.objects import NOW
 from tests.unit.operator_shim.observer.fakes import FakeTime
+from tests.unit.operator_shim.shown_runs import NotedLoop
 
 ERRORS = (
     ValueError("8 is not a valid WorkflowExecutionStatus"),
@@ -80,12 +82,6 @@ class TrappedWorkflows(RunWorkflows):
     async def count_open(self) -> int:
         return 0
 
-    async def cancel(self, run: RunRef) -> None:
-        self.trap(run)
-
-    async def clean_up(self, run: RunRef) -> None:
-        self.trap(run)
-
     async def find_open(self, run: RunRef) -> OpenWorkflow | None:
         self.trap(run)
         return None
@@ -97,11 +93,8 @@ class TrappedSchedules(TemporalSchedules):
     def __init__(self, trap: Trap) -> None:
         self.trap = trap
 
-    async def list_owned(self) -> dict[str, RunRef]:
-        return {"bad": BAD, "good": GOOD}
-
-    async def delete(self, schedule_id: str) -> None:
-        self.trap(schedule_id)
+    async def list_owned(self) -> list[RunRef]:
+        return [BAD, GOOD]
 
 
 class Listed(RunWatch):
@@ -117,25 +110,36 @@ class Listed(RunWatch):
         return list(self.runs.items())
 
 
+class TrappedLoop(NotedLoop):
+    """Is told of both runs."""
+
+    def __init__(self, trap: Trap) -> None:
+        self.trap = trap
+
+    def wake(self, run: RunRef, news: News = News.CHANGED, *, background: bool = False) -> None:  # noqa: ARG002
+        self.trap(run)
+
+
 def sweep_of(trap: Trap, *runs: Object) -> Sweep:
     return Sweep(
         RunStore(StoredObjects()),
+        TrappedLoop(trap),
         TrappedWorkflows(trap),
         TrappedSchedules(trap),
         watch=Listed(*runs),
-        ensure_again=lambda key, _uid: trap(key),
         namespaces=ALL,
+        note_pause=lambda _run, _text: None,
     )
 
 
 async def schedules_without_a_run(trap: Trap) -> None:
-    await sweep_of(trap)._delete_schedules()
+    await sweep_of(trap)._find_schedules()
 
 
 async def workflows_without_a_run(trap: Trap) -> None:
     sweep = sweep_of(trap)
-    await sweep._cancel_left_over()
-    await sweep._cancel_left_over()
+    await sweep._find_left_over()
+    await sweep._find_left_over()
 
 
 async def overdue_runs(trap: Trap) -> None:
@@ -150,15 +154,15 @@ async def none_open() -> list[RunRef]:
     return []
 
 
-async def none_owned() -> dict[str, RunRef]:
-    return {}
+async def none_owned() -> list[RunRef]:
+    return []
 
 
 async def steps_of_a_sweep(trap: Trap) -> None:
     """The first step fails as a whole."""
     sweep = sweep_of(trap)
 
-    async def fail() -> dict[str, RunRef]:
+    async def fail() -> list[RunRef]:
         raise trap.error
 
     sweep._schedules.list_owned = fail  # type: ignore[method-assign]
@@ -181,14 +185,13 @@ async def runs_without_a_workflow(trap: Trap) -> None:
 
 async def workflows_to_check(trap: Trap) -> None:
     stuck = StuckWorkflows(
-        RunStore(StoredObjects()), TrappedWorkflows(trap), ensure_again=lambda *_: None, clock=lambda: 0.0
+        RunStore(StoredObjects()),
+        NotedLoop(),
+        TrappedWorkflows(trap),
+        clock=lambda: 0.0,
+        note_pause=lambda _run, _text: None,
     )
-    watched: Iterable[tuple[Key, Object]] = [
-        (("models", "none"), {"metadata": {"name": "none"}}),
-        (("models", "bad"), run_named(BAD)),
-        (("models", "good"), run_named(GOOD)),
-    ]
-    await stuck.repair(watched)
+    await stuck.repair([{"metadata": {"name": "none"}}, run_named(BAD), run_named(GOOD)])
 
 
 async def listeners_of_the_watch(trap: Trap) -> None:
@@ -226,8 +229,7 @@ def shim_of(trap: Trap, *runs: Object) -> Shim:
         events=EventRecorder(api, reporter="tests", component="shim"),
         metrics=metrics,
     )
-    shim._executions.ensure_again = trap  # type: ignore[method-assign, assignment]
-    shim._executions.recheck = trap  # type: ignore[method-assign, assignment]
+    shim.loop.wake = trap  # type: ignore[method-assign, assignment]
     return shim
 
 
@@ -260,7 +262,7 @@ async def runs_to_resync(trap: Trap) -> None:
 async def runs_that_wait_for_a_run(trap: Trap) -> None:
     waits = {"phase": "Pending", "reason": "WaitingForRun", "inputRun": {"name": "a", "uid": "u", "phase": "Running"}}
     shim = shim_of(trap, run_named(BAD, **waits), run_named(GOOD, **waits))
-    shim._recheck_readers(("models", "a"), None)
+    shim.loop._on_event(("models", "a"), run_named(RunRef(namespace="models", name="a", uid="a")), None)
 
 
 LOOPS: tuple[Callable[[Trap], Awaitable[None]], ...] = (

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from control.cluster.events import EventRecorder
-from control.informer import Key
 from control.metrics import Metrics
 from inferrun import wellknown
 from inferrun.kube.namespaces import ALL
@@ -17,6 +16,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
+from operator_shim.run_plan import News
 from operator_shim.run_watch import RunWatch
 from operator_shim.schedule_spec import RunSchedule
 from operator_shim.shim import Shim
@@ -25,6 +25,7 @@ from operator_shim.temporal_schedules import KeptSchedule, TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.unit.objects import Json
 from tests.unit.operator_shim.collections import Collections
+from tests.unit.operator_shim.shown_runs import NotedLoop
 
 FINISHED = 5_000
 CONFIG_COUNT = 20
@@ -78,21 +79,17 @@ class Cluster(Collections):
 
 
 class NotedSchedules(TemporalSchedules):
-    """Notes which schedules were reconciled and deleted; there are two, one of an earlier run of the same name."""
+    """Notes which schedules were reconciled; there are two, one of an earlier run of the same name."""
 
     def __init__(self) -> None:
         self.reconciled: asyncio.Queue[str] = asyncio.Queue()
-        self.deleted: list[str] = []
 
     async def ensure(self, wanted: RunSchedule, *, config: str) -> KeptSchedule:  # noqa: ARG002
         self.reconciled.put_nowait(wanted.run.name)
         return KeptSchedule((), None)
 
-    async def list_owned(self) -> dict[str, RunRef]:
-        return {uid: RunRef(namespace="team", name="open", uid=uid) for uid in ("uid-open", "uid-earlier")}
-
-    async def delete(self, schedule_id: str) -> None:
-        self.deleted.append(schedule_id)
+    async def list_owned(self) -> list[RunRef]:
+        return [RunRef(namespace="team", name="open", uid=uid) for uid in ("uid-open", "uid-earlier")]
 
 
 class IdleWorkflows(RunWorkflows):
@@ -137,6 +134,7 @@ def stored(name: str, *, namespace: str = "team", spec: Json, status: Json, owne
             "creationTimestamp": "2026-11-21T07:00:00Z",
             "ownerReferences": owners,
             "labels": {wellknown.LABEL_SCHEDULE_UID: f"uid-{owner}"} if owner else {},
+            "annotations": {wellknown.ANNOTATION_STARTED_AS: f"uid-{name}"} if "configRef" in spec else {},
         },
         "spec": spec,
         "status": status,
@@ -251,29 +249,24 @@ async def test_a_sweep_reads_only_the_unfinished_runs() -> None:
     cluster = Cluster([*finished_runs(reads), run_of(reads, 1, "open", phase="Running")], [])
     watch = RunWatch(cluster, namespaces=ALL)
     task = asyncio.create_task(watch.run())
-    restarted: list[str] = []
-
-    def ensure_again(_key: Key, uid: str) -> None:
-        restarted.append(uid)
-
     try:
         await asyncio.wait_for(watch.synced(), IN_TIME)
         reads.clear()
-        schedules = NotedSchedules()
+        loop = NotedLoop()
         sweep = Sweep(
             RunStore(cluster),
+            loop,
             IdleWorkflows(),
-            schedules,
+            NotedSchedules(),
             watch=watch,
-            ensure_again=ensure_again,
             namespaces=ALL,
+            note_pause=lambda _run, _text: None,
         )
         now = datetime.now(UTC)
         await sweep.restart_terminated(since=now)
         await sweep.restart_missing(created_before=now)
         await sweep.sweep()
-        assert restarted == ["uid-open"]
-        assert schedules.deleted == ["uid-earlier"]
+        assert loop.heard == [("uid-open", News.LOST), ("uid-earlier", News.SCHEDULE_LEFT)]
         assert set(reads) == {"open"}
     finally:
         task.cancel()

@@ -12,7 +12,7 @@ import pytest
 from inferrun.kube.decoding import MALFORMED, read_event
 from inferrun.kube.objects import CONFIGS, MAX_FREE_FORM_CONTAINERS, SIZES
 from inferrun.resources.parameters import MAX_DEFAULT, MAX_PARAMETERS
-from operator_shim.decisions import digest_config
+from operator_shim.config_verdicts import digest_config
 
 CPU_SECONDS = 0.3
 """Of a slow machine; see the figures in docs/operations.md."""

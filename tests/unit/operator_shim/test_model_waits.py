@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from inferrun.contract import ServiceRef
-from operator_shim.models import ModelWaits, awaited_service, digest_model
+from operator_shim.models import digest_model
+from operator_shim.run_terms import A_MODEL, Awaited, awaited_model
 from operator_shim.run_watch import trim_run
 from tests.unit.inferrun.kserve.stored import Json, knative, recorded
+from tests.unit.operator_shim.shown_runs import ShownRuns
 
 NOW = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
-IRIS = ServiceRef(kind="InferenceService", namespace="kserve-test", name="sklearn-iris")
+IRIS = Awaited("InferenceService", "kserve-test", "sklearn-iris")
 
 
 def run(**status: Any) -> Json:
@@ -34,9 +35,9 @@ def run(**status: Any) -> Json:
         ({"model": {"kind": "InferenceService"}}, None),
     ],
 )
-def test_a_run_waits_for_its_model_while_its_status_says_so(status: Json, service: ServiceRef | None) -> None:
-    assert awaited_service(run(**status)) == service
-    assert awaited_service(trim_run(run(contract="e30=", **status))) == service
+def test_a_run_waits_for_its_model_while_its_status_says_so(status: Json, service: Awaited | None) -> None:
+    assert awaited_model(run(**status)) == service
+    assert awaited_model(trim_run(run(contract="e30=", **status))) == service
 
 
 @pytest.mark.parametrize(
@@ -50,22 +51,24 @@ def test_a_run_waits_for_its_model_while_its_status_says_so(status: Json, servic
     ids=["warming-up", "before-the-second-job", "second-warm-up", "before-the-third-job"],
 )
 def test_a_run_whose_pod_waits_for_the_model_is_not_signalled(
-    job: str, ended: int | None, service: ServiceRef | None
+    job: str, ended: int | None, service: Awaited | None
 ) -> None:
     """The object is ready, and no change of it matters to the Pod: a signal would only cost history."""
     status = {"jobStatus": {"name": job}, "endedLaunches": ended, "message": "Pod x waits until the model answers"}
-    assert awaited_service(run(**status)) == service
-    assert awaited_service(trim_run(run(contract="e30=", **status))) == service
+    assert awaited_model(run(**status)) == service
+    assert awaited_model(trim_run(run(contract="e30=", **status))) == service
 
 
 def test_the_runs_of_a_model_are_known_until_they_do_not_wait_any_more() -> None:
-    waits = ModelWaits()
+    runs = ShownRuns()
     for name in ("b", "a"):
-        assert waits.observe(("team", name), run()) == (None, IRIS)
-    assert (waits.runs_of(IRIS), waits.services()) == ([("team", "a"), ("team", "b")], [IRIS])
-    assert waits.observe(("team", "a"), run(phase="Running", reason="Running")) == (IRIS, None)
-    assert waits.observe(("team", "b"), None) == (IRIS, None)
-    assert (waits.runs_of(IRIS), waits.services()) == ([], [])
+        runs.show(("team", name), run())
+    assert (
+        [key for key, _ in runs.find(IRIS)] == [key for key, _ in runs.find(A_MODEL)] == [("team", "b"), ("team", "a")]
+    )
+    runs.show(("team", "a"), run(phase="Running", reason="Running"))
+    runs.show(("team", "b"), None)
+    assert runs.find(IRIS) == runs.find(A_MODEL) == []
 
 
 def test_of_an_object_only_its_identity_and_the_wait_are_kept() -> None:

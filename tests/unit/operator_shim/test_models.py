@@ -7,16 +7,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from control.informer import Key
 from control.kserve_kinds import missing, not_installed, too_large
 from inferrun.kserve import GROUP
 from inferrun.kube.errors import NotFound
 from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import UNREADABLE
 from operator_shim.models import DISCOVERY_SECONDS, ModelWatches, digest_model
+from operator_shim.run_plan import News
 from tests.unit.inferrun.kserve.stored import Json, knative, recorded, standard
 from tests.unit.operator_shim.collections import Collections
 from tests.unit.operator_shim.observer.fakes import FakeTime, settle
+from tests.unit.operator_shim.shown_runs import NotedLoop, ShownRuns
 
 KEY = ("kserve-test", "run")
 NOW = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
@@ -45,17 +46,22 @@ class Stage:
     def __init__(self) -> None:
         self.api = Served()
         self.time = FakeTime(asyncio.get_running_loop())
-        self.run: Json | None = None
-        self.rechecked: list[Key] = []
-        self.watches = ModelWatches(self.api, namespaces=ALL, read=lambda _key: self.run, recheck=self.rechecked.append)
+        self.runs = ShownRuns()
+        self.loop = NotedLoop()
+        self.watches = ModelWatches(self.api, self.loop, namespaces=ALL, runs=self.runs)
+
+    @property
+    def rechecked(self) -> list[str]:
+        """The runs that were told of a change."""
+        return [uid for uid, news in self.loop.heard if news is News.AWAITED_CHANGED]
 
     async def wait(self, message: str | None) -> None:
         """The run waits for the model with that message, or not any more."""
         model = {"kind": "InferenceService", "namespace": "kserve-test", "name": "sklearn-iris"}
         status = {"phase": "Pending", "reason": "ModelNotReady", "message": message, "model": model}
         metadata = {"name": KEY[1], "namespace": KEY[0], "uid": "u", "resourceVersion": "1"}
-        self.run = {"metadata": metadata, "status": status} if message is not None else None
-        self.watches.observe(KEY, self.run)
+        run = {"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status}
+        self.runs.show(KEY, run if message is not None else None)
         await settle()
 
 
@@ -97,7 +103,7 @@ async def test_a_run_is_told_once_what_it_does_not_know(
     for _ in range(2):
         await stage.wait(message)
         await stage.time.pass_by(DISCOVERY_SECONDS + 1)
-    assert stage.rechecked == ([KEY] if is_told else [])
+    assert stage.rechecked == (["u"] if is_told else [])
 
 
 async def test_a_run_is_told_when_a_message_about_an_edit_is_not_true_any_more(stage: Stage) -> None:
@@ -111,7 +117,7 @@ async def test_a_run_is_told_when_a_message_about_an_edit_is_not_true_any_more(s
     assert stage.rechecked == []
     stage.api.time += timedelta(seconds=40)
     await stage.time.pass_by(40)
-    assert stage.rechecked == [KEY]
+    assert stage.rechecked == ["u"]
 
 
 async def test_an_object_that_is_too_large_is_compared_by_the_message_of_a_launch(stage: Stage) -> None:
@@ -121,7 +127,7 @@ async def test_an_object_that_is_too_large_is_compared_by_the_message_of_a_launc
     await stage.time.pass_by(DISCOVERY_SECONDS + 1)
     assert stage.rechecked == []
     await stage.wait("it is stopped")
-    assert stage.rechecked == [KEY]
+    assert stage.rechecked == ["u"]
 
 
 async def test_a_run_is_told_that_kserve_was_installed(stage: Stage) -> None:
@@ -131,4 +137,4 @@ async def test_a_run_is_told_that_kserve_was_installed(stage: Stage) -> None:
     assert stage.rechecked == []
     stage.api.is_installed = True
     await stage.time.pass_by(DISCOVERY_SECONDS + 1)
-    assert stage.rechecked == [KEY]
+    assert stage.rechecked == ["u"]

@@ -16,6 +16,7 @@ from inferrun.run_ref import RunRef
 from inferrun.temporal.executions import OPEN
 from inferrun.temporal.executions import PAUSED as PAUSED_ONLY
 from inferrun.timestamps import rfc3339
+from operator_shim.run_plan import News
 from operator_shim.stuck_workflows import StuckWorkflows
 from operator_shim.sweep import Sweep
 from operator_shim.temporal_schedules import TemporalSchedules, TimeSubmissionState
@@ -23,6 +24,7 @@ from operator_shim.workflows import OpenWorkflow, RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run
 from tests.unit.objects import NOW, RUN, at
+from tests.unit.operator_shim.shown_runs import NotedLoop
 from tests.unit.operator_shim.test_sweep import NoSchedules, Watched
 from tests.unit.temporal_answers import PAUSED, UNHEARD_OF, answering, described, execution, not_found
 
@@ -39,20 +41,12 @@ class OneWorkflow(RunWorkflows):
     def __init__(self, pause: str = PAUSE) -> None:
         self.pause = pause
         self.terminated: list[str] = []
-        self.rechecked: list[RunRef] = []
-        self.cancelled: list[RunRef] = []
 
     async def find_open(self, run: RunRef) -> OpenWorkflow | None:
         return OpenWorkflow(run_workflow_id(run), "execution", task_attempt=0, events=9, pause=self.pause)
 
     async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:  # noqa: ARG002
         self.terminated.append(workflow.id)
-
-    async def recheck(self, run: RunRef) -> None:
-        self.rechecked.append(run)
-
-    async def cancel(self, run: RunRef) -> None:
-        self.cancelled.append(run)
 
     async def count_open(self) -> int:
         return 0 if self.pause else 1
@@ -93,23 +87,28 @@ class Stage:
         self.run = run or running_run()
         self.api: StoredObjects = StoredRun(inferenceruns=self.run)
         self.workflows = OneWorkflow()
-        self.again: list[str] = []
+        self.loop = NotedLoop()
         self.pauses: dict[str, str] = {}
         self.stuck = StuckWorkflows(
             RunStore(self.api),
+            self.loop,
             self.workflows,
-            ensure_again=lambda _key, uid: self.again.append(uid),
             clock=lambda: 0.0,
             note_pause=lambda run, text: self.pauses.__setitem__(run.uid, text),
         )
 
+    @property
+    def again(self) -> list[str]:
+        """The runs of which a workflow is to be made sure of again."""
+        return [uid for uid, news in self.loop.heard if news is News.LOST]
+
     def sweep(self) -> Sweep:
         return Sweep(
             RunStore(self.api),
+            self.loop,
             self.workflows,
             NoSchedules(),
             watch=Watched(self.run),
-            ensure_again=lambda _key, uid: self.again.append(uid),
             namespaces=ALL,
             note_pause=lambda run, text: self.pauses.__setitem__(run.uid, text),
         )
@@ -152,7 +151,7 @@ async def test_paused_workflows_are_listed_as_open() -> None:
 
 async def test_the_status_names_the_pause_and_the_command_that_resumes_the_workflow() -> None:
     stage = Stage()
-    await stage.stuck.check(KEY, stage.run)
+    await stage.stuck.check(stage.run)
     assert stage.written == [("WorkflowPaused", f"attempt 1 is running in Pod p; {TEXT}")]
     assert stage.pauses == {RUN.uid: TEXT}
     assert not stage.workflows.terminated
@@ -160,16 +159,16 @@ async def test_the_status_names_the_pause_and_the_command_that_resumes_the_workf
 
 async def test_the_status_of_a_paused_run_is_written_once() -> None:
     stage = Stage(running_run(reason="WorkflowPaused", message=f"its Pod has completed; {TEXT}"))
-    await stage.stuck.check(KEY, stage.run)
+    await stage.stuck.check(stage.run)
     assert stage.written == []
 
 
 async def test_a_run_is_told_to_go_on_once_its_workflow_is_resumed() -> None:
     stage = Stage(running_run(reason="WorkflowPaused", message=f"waits; {TEXT}"))
     stage.workflows.pause = ""
-    await stage.stuck.check(KEY, stage.run)
+    await stage.stuck.check(stage.run)
     assert stage.pauses == {RUN.uid: ""}
-    assert stage.workflows.rechecked == [RUN]
+    assert stage.loop.heard == [(RUN.uid, News.AWAITED_CHANGED)]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +179,7 @@ async def test_a_paused_workflow_is_replaced_when_the_time_of_its_run_is_over(
 ) -> None:
     stage = Stage(running_run(**({"secondsUsed": used} if used else {})))
     stage.run["spec"]["timeoutSeconds"] = limit
-    await stage.stuck.check(KEY, stage.run)
+    await stage.stuck.check(stage.run)
     assert stage.workflows.terminated == ([OWN] if is_over else [])
     assert stage.again == ([RUN.uid] if is_over else [])
 
@@ -190,14 +189,14 @@ async def test_the_time_of_pods_that_the_launch_has_lost_counts_once(*, limit: i
     lost = {"launch": 1, "attempt": 1, "replaced": True, "startTime": at(200), "completionTime": at(160)}
     stage = Stage(running_run(secondsUsed=0, attempts=[lost]))
     stage.run["spec"]["timeoutSeconds"] = limit
-    await stage.stuck.check(KEY, stage.run)
+    await stage.stuck.check(stage.run)
     assert stage.workflows.terminated == ([OWN] if is_over else [])
 
 
 async def test_a_paused_workflow_is_replaced_when_its_run_is_to_be_cancelled() -> None:
     stage = Stage()
     stage.run["metadata"]["annotations"] = {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}
-    await stage.stuck.check(KEY, stage.run)
+    await stage.stuck.check(stage.run)
     assert (stage.workflows.terminated, stage.again) == ([OWN], [RUN.uid])
 
 
@@ -227,7 +226,7 @@ async def test_the_paused_workflow_of_a_run_that_is_gone_is_ended() -> None:
     sweep._watch = Gone()
     for _ in range(3):
         await sweep.sweep()
-    assert stage.workflows.cancelled == [RUN]
+    assert stage.loop.heard == [(RUN.uid, News.WORKFLOW_LEFT)]
     assert stage.workflows.terminated == [OWN]
 
 

@@ -5,16 +5,18 @@ from typing import Any
 import pytest
 
 from inferrun import wellknown
-from operator_shim.run_watch import (
+from operator_shim.run_terms import (
+    A_MODEL,
     TO_DELETE,
     UNFINISHED,
+    Awaited,
     created_by,
-    reading,
+    quota,
     sees_change,
     terms_of,
-    trim_run,
     unfinished_with,
 )
+from operator_shim.run_watch import trim_run
 from tests.unit.objects import Json
 
 
@@ -41,12 +43,32 @@ def run(*, owners: list[Json] | None = None, spec: Json | None = None, **status:
         ),
         (
             run(phase="Pending", reason="WaitingForRun", inputRun={"name": "nightly"}),
-            {UNFINISHED, unfinished_with("team", "iris"), reading("team", "nightly")},
+            {
+                UNFINISHED,
+                unfinished_with("team", "iris"),
+                Awaited("InferenceConfig", "team", "iris"),
+                Awaited("InferenceRun", "team", "nightly"),
+            },
         ),
         (
             run(phase="Pending", reason="JobCreated", inputRun={"name": "nightly"}),
-            {UNFINISHED, unfinished_with("team", "iris")},
+            {UNFINISHED, unfinished_with("team", "iris"), Awaited("InferenceConfig", "team", "iris")},
         ),
+        (
+            run(phase="Pending", reason="QuotaExceeded"),
+            {UNFINISHED, unfinished_with("team", "iris"), Awaited("InferenceConfig", "team", "iris"), quota("team")},
+        ),
+        (
+            run(
+                phase="Pending",
+                reason="ModelNotReady",
+                model={"kind": "InferenceService", "namespace": "models", "name": "iris"},
+                contract="e30=",
+            ),
+            {UNFINISHED, unfinished_with("team", "iris"), Awaited("InferenceService", "models", "iris"), A_MODEL},
+        ),
+        (run(spec={"schedule": "@daily"}, phase="Pending", reason="InvalidSchedule"), {UNFINISHED}),
+        (run(spec={"backfill": {"schedule": "nightly"}}, phase="Pending", reason="Accepted"), {UNFINISHED}),
     ],
     ids=[
         "new",
@@ -58,11 +80,15 @@ def run(*, owners: list[Json] | None = None, spec: Json | None = None, **status:
         "child",
         "reader",
         "former-reader",
+        "without-room",
+        "without-model",
+        "invalid-schedule",
+        "back-fill",
     ],
 )
 def test_a_run_is_found_by_what_happens_to_others(item: Json, terms: set[object]) -> None:
     assert set(terms_of(item)) == terms
-    if "inputRun" not in item["status"]:  # it is cached as it is until it has a contract
+    if item["status"].get("phase") != "Pending":  # until it has a contract it is cached as it is
         item["status"]["contract"] = "e30="
     assert set(terms_of(trim_run(item))) == terms, "the cache keeps what the terms need"
 
@@ -83,4 +109,4 @@ def test_a_run_looks_again_if_the_run_that_it_waits_for_is_not_what_it_has_seen(
     seen: Json, now: Json | None, *, is_change: bool
 ) -> None:
     reader = run(phase="Pending", reason="WaitingForRun", inputRun={"name": "a", **seen})
-    assert sees_change(reader, now) is is_change
+    assert sees_change(reader, lambda _namespace, _name: now) is is_change

@@ -6,18 +6,16 @@ import pytest
 import time_machine
 
 from control.cluster.events import EventRecorder
-from control.metrics import Metrics
-from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import Object, Resource
 from inferrun.kube.runs import RunStore
-from inferrun.run_defaults import Defaults
 from inferrun.timestamps import rfc3339
-from operator_shim.run_watch import RunWatch
+from operator_shim.run_plan import ACCEPTED_SCHEDULE
 from operator_shim.schedule_spec import RunSchedule
 from operator_shim.schedules import Schedules
 from operator_shim.temporal_schedules import KeptSchedule, TemporalSchedules, TimeSubmission, TimeSubmissionState
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.objects import NOW, RUN, run
+from tests.unit.operator_shim.shown_runs import ShownRuns
 
 
 class StoredRun(StoredObjects):
@@ -46,23 +44,6 @@ class Unfired(TemporalSchedules):
         self.submitted.append(due)
 
 
-class Listed(RunWatch):
-    """Has listed all runs; the schedule has none."""
-
-    def __init__(self, api: StoredObjects) -> None:
-        super().__init__(api, namespaces=ALL)
-
-    def has_listed(self, namespace: str) -> bool:  # noqa: ARG002
-        return True
-
-    def get(self, namespace: str, name: str) -> Object | None:  # noqa: ARG002
-        return None
-
-
-def ignore(_item: object) -> None:
-    """Clean up nothing."""
-
-
 @pytest.mark.parametrize("ahead", [timedelta(), timedelta(hours=2), timedelta(hours=-2)])
 async def test_a_time_is_late_by_the_clock_of_the_cluster(ahead: timedelta) -> None:
     api, temporal = StoredRun(), Unfired()
@@ -76,14 +57,11 @@ async def test_a_time_is_late_by_the_clock_of_the_cluster(ahead: timedelta) -> N
     schedules = Schedules(
         RunStore(api),
         temporal,
-        watch=Listed(api),
-        clean_up=ignore,
+        watch=ShownRuns(),
         events=EventRecorder(api, reporter="tests", component="shim"),
-        defaults=Defaults,
-        metrics=Metrics(),
     )
     with time_machine.travel(NOW + ahead):
-        await schedules.keep(schedule, children=())
+        await schedules.keep(schedule, ACCEPTED_SCHEDULE)
     [written] = api.patched
     assert written["status"]["times"]["until"] == rfc3339(created)
     assert temporal.submitted == [due]

@@ -14,7 +14,9 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
-from operator_shim.run_watch import UNFINISHED, RunWatch, trim_run
+from operator_shim.run_plan import News
+from operator_shim.run_terms import UNFINISHED
+from operator_shim.run_watch import RunWatch, trim_run
 from operator_shim.stuck_workflows import CHECKS_PER_ROUND, StuckWorkflows
 from operator_shim.sweep import FIRST_SWEEP_SECONDS, SWEEP_SECONDS, Sweep
 from operator_shim.temporal_schedules import TemporalSchedules
@@ -22,6 +24,7 @@ from operator_shim.workflows import OpenWorkflow, RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run
 from tests.unit.operator_shim.observer.fakes import FakeTime
+from tests.unit.operator_shim.shown_runs import NotedLoop
 
 CHECK_SECONDS = 0.24
 """Of a run whose workflow is asked for under two ids, 100 ms away."""
@@ -57,8 +60,8 @@ class NoSchedules(TemporalSchedules):
     def __init__(self) -> None:
         pass
 
-    async def list_owned(self) -> dict[str, RunRef]:
-        return {}
+    async def list_owned(self) -> list[RunRef]:
+        return []
 
 
 class ManyRuns(RunWatch):
@@ -81,23 +84,21 @@ class ManyRuns(RunWatch):
         return runs
 
 
-def ensure_none(key: Key, uid: str) -> None:
-    raise AssertionError((key, uid))
-
-
 async def test_a_sweep_of_five_hundred_runs_ends_although_temporal_is_far_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     time = FakeTime(asyncio.get_running_loop())
     time.freeze()
     workflows = FarWorkflows(CHECKS_PER_ROUND)
+    loop = NotedLoop()
     sweep = Sweep(
         RunStore(StoredObjects()),
+        loop,
         workflows,
         NoSchedules(),
         watch=ManyRuns(),
-        ensure_again=ensure_none,
         namespaces=Namespaces(()),
+        note_pause=lambda _run, _text: None,
     )
     with caplog.at_level(logging.WARNING):
         sweeping = asyncio.create_task(sweep.run())
@@ -105,6 +106,7 @@ async def test_a_sweep_of_five_hundred_runs_ends_although_temporal_is_far_away(
         sweeping.cancel()
         await asyncio.gather(sweeping, return_exceptions=True)
     assert not caplog.records
+    assert loop.heard == []
     assert len(workflows.checked) == len(set(workflows.checked)) == CHECKS_PER_ROUND
     assert workflows.lists == 1, "the next sweep has its usual time"
 
@@ -116,13 +118,10 @@ class OpenWorkflows(RunWorkflows):
     """The run has an open workflow."""
 
     def __init__(self) -> None:
-        self.cancelled: list[RunRef] = []
+        pass
 
     async def list_open(self) -> list[RunRef]:
         return [RUN]
-
-    async def cancel(self, run: RunRef) -> None:
-        self.cancelled.append(run)
 
 
 class Watched(RunWatch):
@@ -154,17 +153,17 @@ async def test_a_workflow_gets_time_to_close_after_it_has_recorded_an_end_of_an_
     }
     metadata = {"name": RUN.name, "namespace": RUN.namespace, "uid": RUN.uid, "resourceVersion": "1", "generation": 1}
     run: Object = {"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status}
-    workflows = OpenWorkflows()
-    sweep = Sweep(
-        RunStore(StoredObjects(inferenceruns=run)),
-        workflows,
+    loop, runs = NotedLoop(), RunStore(StoredObjects(inferenceruns=run))
+    await Sweep(
+        runs,
+        loop,
+        OpenWorkflows(),
         NoSchedules(),
         watch=Watched(run),
-        ensure_again=ensure_none,
         namespaces=ALL,
-    )
-    await sweep.sweep()
-    assert workflows.cancelled == ([RUN] if is_left_over else [])
+        note_pause=lambda _run, _text: None,
+    ).sweep()
+    assert loop.heard == ([(RUN.uid, News.WORKFLOW_LEFT)] if is_left_over else [])
 
 
 class ForeignWorkflows(RunWorkflows):
@@ -184,9 +183,10 @@ class ForeignWorkflows(RunWorkflows):
 async def test_another_programs_workflow_is_replaced_although_the_run_has_not_been_launched(reason: Reason) -> None:
     """Until its first launch, the status of a run that has been started says why it waited."""
     run = live_run(phase="Pending", reason=reason)
-    workflows, again = ForeignWorkflows(), list[str]()
+    workflows, loop = ForeignWorkflows(), NotedLoop()
     stuck = StuckWorkflows(
-        RunStore(StoredObjects()), workflows, ensure_again=lambda _key, uid: again.append(uid), clock=lambda: 0.0
+        RunStore(StoredObjects()), loop, workflows, clock=lambda: 0.0, note_pause=lambda _run, _text: None
     )
-    await stuck.repair([(("models", "run"), run)])
-    assert workflows.terminated == again == [run["metadata"]["uid"]]
+    await stuck.repair([run])
+    assert workflows.terminated == [run["metadata"]["uid"]]
+    assert loop.heard == [(run["metadata"]["uid"], News.LOST)]

@@ -12,7 +12,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_run
 from inferrun.run_status import ended_status
 from inferrun.timestamps import parse
-from operator_shim.decisions import decide, has_unacknowledged_edit, may_write_status
+from operator_shim.run_plan import decide, has_unacknowledged_edit, may_write_status
 from operator_shim.run_watch import CONTRACT as CONTRACT_STUB
 from operator_shim.run_watch import trim_run
 from tests.unit.launches import live_run

@@ -19,7 +19,8 @@ from operator_shim.observer.readers import EventReader, LogReader, OnEvents, OnL
 from operator_shim.observer.run_signals import RunSignals
 from operator_shim.observer.status_writer import ShownProgress, StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
-from operator_shim.run_watch import has_ended, trim_run
+from operator_shim.run_terms import has_ended
+from operator_shim.run_watch import trim_run
 from tests.unit.objects import Json
 from workflows.signals import Ended, Started
 

@@ -7,22 +7,39 @@ import pytest
 
 from control.schedules.account import DueTime, due_times
 from inferrun import wellknown
+from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.resources.status import ScheduledTimes, TimeOutcome
 from inferrun.timestamps import parse
-from operator_shim.scheduled_times import (
+from operator_shim.run_plan import ACCEPTED_SCHEDULE, Action, Command
+from operator_shim.schedule_plan import (
+    MAX_INTERVAL,
     STARTED,
+    TIMES_PER_WRITE,
+    UNSETTLED_SECONDS,
+    Ask,
+    Ensure,
+    Notify,
+    Pause,
+    ScheduleReport,
+    ScheduleView,
     Settled,
+    Step,
+    Submit,
     Unsettled,
     account_of,
     advanced,
+    cancellation_notice,
     corrected,
     end_of_jitter,
     notices,
+    plan_schedule,
     settle,
 )
-from operator_shim.temporal_schedules import TimeSubmission, TimeSubmissionState
+from operator_shim.temporal_schedules import KeptSchedule, TimeSubmission, TimeSubmissionState
+from tests.unit.objects import run
 
+CANCEL = {"annotations": {"inferrun.dev/cancel-requested": "true"}}
 NINE = parse("2026-11-21T09:00:00Z")
 ABSENT = TimeSubmission(TimeSubmissionState.ABSENT)
 
@@ -233,3 +250,133 @@ def test_the_time_of_a_paused_submission_is_kept_for_as_long_as_that_delays_noth
     assert isinstance(found, Settled)
     assert found.outcome is TimeOutcome.MISSED
     assert "its submission is paused" in found.message
+
+
+def test_a_schedule_without_a_request_for_cancellation_gets_no_advice() -> None:
+    assert cancellation_notice(run(schedule="@daily")) == ""
+    declined = {"annotations": {"inferrun.dev/cancel-requested": "false"}}
+    assert cancellation_notice(run(schedule="@daily", metadata=declined)) == ""
+
+
+def test_the_advice_fits_into_an_event_whatever_the_name() -> None:
+    notice = cancellation_notice(run(schedule="@daily", metadata={**CANCEL, "name": "x" * 253, "namespace": "y" * 63}))
+    assert len(notice) < 1000
+
+
+def steps_of(
+    given: InferenceRun, *answers: TimeSubmission | None, now: datetime, differed: str = "", **view: Any
+) -> tuple[list[Step], ScheduleReport]:
+    """The steps of a plan, of which those that ask are answered in order, and its end."""
+    listed = {
+        "action": ACCEPTED_SCHEDULE,
+        "children": (),
+        "is_listed": True,
+        "run_at": lambda _time: None,
+        **view,
+    }
+    plan = plan_schedule(ScheduleView(given, now=now, **listed))
+    left, steps = list(answers), list[Step]()
+    answer: KeptSchedule | TimeSubmission | None = None
+    while True:
+        try:
+            step = plan.send(answer)
+        except StopIteration as done:
+            return steps, done.value
+        steps.append(step)
+        answer = left.pop(0) if isinstance(step, Ask) else None
+        if isinstance(step, Ensure):
+            answer = KeptSchedule((now + timedelta(seconds=30),), None, differed)
+
+
+UNDER_WAY = TimeSubmission(TimeSubmissionState.UNDER_WAY)
+FIRED = TimeSubmission(TimeSubmissionState.STARTED)
+REFUSED = TimeSubmission(TimeSubmissionState.REFUSED, "Skipped", "another one was in progress")
+
+
+def kinds(steps: list[Step]) -> list[type[Step]]:
+    return [type(step) for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind", "started", "wait"),
+    [
+        ((FIRED, FIRED), [Ensure, Ask, Ask], 2, 31.0),
+        ((FIRED, REFUSED), [Ensure, Ask, Ask, Notify], 1, 31.0),
+        ((UNDER_WAY,), [Ensure, Ask], 0, UNSETTLED_SECONDS),
+        ((FIRED, None), [Ensure, Ask, Ask], 1, 0.0),
+    ],
+    ids=["both had runs", "one was skipped", "the first is under way", "Temporal is busy"],
+)
+def test_the_times_of_a_schedule_are_settled_in_their_order(
+    answers: tuple[TimeSubmission | None, ...], kind: list[type[Step]], started: int, wait: float
+) -> None:
+    given = schedule(times=opened(), startingDeadlineSeconds=3600, concurrencyPolicy="Allow")
+    steps, report = steps_of(given, *answers, now=at(1.5))
+    assert (kinds(steps), report.wait) == (kind, wait)
+    status = report.status(given)
+    assert status is not None
+    assert status.times is not None
+    assert status.times.started == started
+
+
+def test_a_time_that_temporal_has_lost_is_submitted() -> None:
+    steps, report = steps_of(schedule(times=opened()), ABSENT, now=at(0.5))
+    assert kinds(steps) == [Ensure, Ask, Submit]
+    assert report.wait == UNSETTLED_SECONDS
+
+
+def test_only_the_first_time_must_be_answered_for() -> None:
+    steps, _ = steps_of(schedule(times=opened()), FIRED, FIRED, now=at(1.5))
+    assert [step.may_fail for step in steps if isinstance(step, Ask)] == [False, True]
+
+
+def test_a_time_with_a_run_needs_no_answer() -> None:
+    steps, report = steps_of(schedule(times=opened()), now=at(1.5), run_at=lambda _time: {"metadata": {}})
+    assert (kinds(steps), report.wait) == ([Ensure], 31.0)
+
+
+def test_no_time_is_settled_before_all_runs_are_known() -> None:
+    given = schedule(times=opened())
+    steps, report = steps_of(given, now=at(1.5), is_listed=False)
+    assert (kinds(steps), report.wait) == ([Ensure], 1.0)
+    status = report.status(given)
+    assert status is not None
+    assert status.times == given.status.times
+
+
+def test_many_times_are_written_in_parts() -> None:
+    given = schedule(times=opened())
+    _, report = steps_of(given, now=at(TIMES_PER_WRITE + 1), run_at=lambda _time: {"metadata": {}})
+    assert report.wait == 0.0
+
+
+def test_a_schedule_with_an_invalid_spec_is_paused_and_says_why() -> None:
+    given = schedule(times=opened())
+    action = Action(Command.REJECT, Reason.INVALID_SCHEDULE, "spec.schedule: no")
+    steps, report = steps_of(given, now=at(0.1), action=action)
+    assert steps[0] == Pause("InvalidSchedule: spec.schedule: no")
+    status = report.status(given)
+    assert status is not None
+    assert (status.reason, status.message) == ("InvalidSchedule", "spec.schedule: no")
+    _, report = steps_of(schedule(seen=False), now=at(0.1), action=action)
+    assert report.wait == MAX_INTERVAL
+
+
+def test_a_schedule_that_was_changed_in_temporal_is_restored_and_says_so() -> None:
+    given = schedule(times=opened())
+    given = given.model_copy(update={"metadata": given.metadata.model_copy(update={"generation": 1})})
+    steps, _ = steps_of(given, now=at(0.1), differed="it was unpaused")
+    [event] = [step for step in steps if isinstance(step, Notify)]
+    assert event.reason is Reason.SCHEDULE_RESTORED
+    assert "because it was unpaused" in event.message
+
+
+def test_the_status_is_not_written_if_the_spec_has_changed_and_the_account_not_twice() -> None:
+    given = schedule(times=opened())
+    _, report = steps_of(given, FIRED, FIRED, now=at(1.5))
+    edited = given.model_copy(update={"metadata": given.metadata.model_copy(update={"generation": 9})})
+    assert report.status(edited) is None
+    counted = advanced(opened(), [(due(opened(), now=at(0.5))[0], STARTED)])
+    status = report.status(given.model_copy(update={"status": given.status.model_copy(update={"times": counted})}))
+    assert status is not None
+    assert status.times == counted
