@@ -31,6 +31,14 @@ def column_of(results: Results) -> pyarrow.Array:
     return results.values.table.column("prediction")
 
 
+def typed(
+    output: ModelOutput, described: Signature, *, records: int, stored: pyarrow.DataType | None = None
+) -> Results:
+    """The results as a column of the stored type, which is by default the one that the signature says."""
+    stored = stored or type_of(described)
+    return results_of([output], described, records=records, is_typed=True, stored=stored)
+
+
 @pytest.mark.parametrize(
     ("datatype", "shape", "expected"),
     [
@@ -95,7 +103,7 @@ def test_a_variable_dimension_is_a_list_of_any_number_of_items(
     if datatype == "INT64":
         values = numbers.tolist() if is_json else numbers
     outputs, stored = [ModelOutput("y", datatype, found, values, is_json)], type_of(described)
-    column = column_of(results_of(outputs, described, records=2, is_typed=True, stored=stored))
+    column = column_of(typed(outputs[0], described, records=2))
     assert column.type == stored
     same = expected if datatype == "BYTES" else orjson.loads(orjson.dumps(expected).replace(b'"', b""))
     assert column.to_pylist() == same
@@ -103,15 +111,12 @@ def test_a_variable_dimension_is_a_list_of_any_number_of_items(
 
 
 def test_without_metadata_an_output_of_one_item_is_a_list_if_the_others_are() -> None:
-    outputs, stored = [ModelOutput("y", "INT32", [2, 1], numpy.array([7, 8], "<i4"))], pyarrow.list_(pyarrow.int32())
-    column = column_of(results_of(outputs, signature(), records=2, is_typed=True, stored=stored))
-    assert column.to_pylist() == [[7], [8]]
-    outputs = [ModelOutput("y", "INT32", [2], numpy.array([7, 8], "<i4"))]
-    column = column_of(results_of(outputs, signature(), records=2, is_typed=True, stored=stored))
-    assert column.to_pylist() == [[7], [8]]
+    stored = pyarrow.list_(pyarrow.int32())
+    for shape in ([2, 1], [2]):
+        output = ModelOutput("y", "INT32", shape, numpy.array([7, 8], "<i4"))
+        assert column_of(typed(output, signature(), records=2, stored=stored)).to_pylist() == [[7], [8]]
     chosen = signature(chosen=(OutputTensor(name="y"),))
-    whole = pyarrow.struct([("y", stored)])
-    column = column_of(results_of(outputs, chosen, records=2, is_typed=True, stored=whole))
+    column = column_of(typed(output, chosen, records=2, stored=pyarrow.struct([("y", stored)])))
     assert column.to_pylist() == [{"y": [7]}, {"y": [8]}]
 
 
@@ -134,8 +139,8 @@ def test_a_tensor_is_the_same_after_a_round_trip(datatype: str, data: st.DataObj
     raw = bytes(raw_of(sent, datatype))
     described = signature(("y", datatype, [-1, *shape[1:]]))
     stored = type_of(described)
-    outputs = [ModelOutput("y", datatype, list(shape), from_raw(raw, datatype, count=sent.size))]
-    column = column_of(results_of(outputs, described, records=shape[0], is_typed=True, stored=stored))
+    output = ModelOutput("y", datatype, list(shape), from_raw(raw, datatype, count=sent.size))
+    column = column_of(typed(output, described, records=shape[0]))
     assert column.type == stored
     while pyarrow.types.is_fixed_size_list(column.type):
         column = column.flatten()
@@ -155,7 +160,7 @@ def test_a_tensor_is_the_same_after_a_round_trip(datatype: str, data: st.DataObj
 )
 def test_values_in_json_have_the_type_too(datatype: str, values: list[Any], kind: pyarrow.DataType) -> None:
     output = ModelOutput("y", datatype, [3], values, is_json=True)
-    results = results_of([output], signature(), records=3, is_typed=True, stored=kind)
+    results = typed(output, signature(), records=3, stored=kind)
     column = column_of(results)
     assert column.type == kind
     assert column.to_pylist()[:2] == values[:2]
@@ -164,9 +169,8 @@ def test_values_in_json_have_the_type_too(datatype: str, values: list[Any], kind
 
 
 def test_a_value_that_does_not_fit_the_stored_type_is_an_error_of_its_record() -> None:
-    stored = pyarrow.int8()
     output = ModelOutput("y", "INT32", [3], numpy.array([1, 300, -3], numpy.int32))
-    results = results_of([output], signature(), records=3, is_typed=True, stored=stored)
+    results = typed(output, signature(), records=3, stored=pyarrow.int8())
     assert column_of(results).to_pylist() == [1, None, -3]
     assert (
         results.errors[1].message
@@ -178,10 +182,10 @@ def test_bytes_that_are_no_text_name_the_field_that_takes_them() -> None:
     chosen = (OutputTensor(name="y"),)
     described = signature(("y", "BYTES", [-1]), chosen=chosen)
     output = ModelOutput("y", "BYTES", [2], [b"text", b"\xff"])
-    results = results_of([output], described, records=2, is_typed=True, stored=type_of(described))
+    results = typed(output, described, records=2)
     assert "set tensors.outputs.0.type to Binary" in results.errors[1].message
     binary = signature(("y", "BYTES", [-1]), chosen=(OutputTensor(name="y", type="Binary"),))
-    results = results_of([output], binary, records=2, is_typed=True, stored=type_of(binary))
+    results = typed(output, binary, records=2)
     assert not results.errors
     assert column_of(results).to_pylist() == [{"y": b"text"}, {"y": b"\xff"}]
 
@@ -192,5 +196,5 @@ def test_a_model_without_a_dimension_for_records_returns_the_value_of_one() -> N
     described = signature_of(tensors, metadata, "", target="model 'm'")
     assert type_of(described) == pyarrow.list_(pyarrow.float32(), 3)
     output = ModelOutput("y", "FP32", [3], numpy.array([1, 2, 3], numpy.float32))
-    results = results_of([output], described, records=1, is_typed=True, stored=type_of(described))
+    results = typed(output, described, records=1)
     assert column_of(results).to_pylist() == [[1, 2, 3]]
