@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -78,6 +78,14 @@ _MOST_FAULTS, _MOST_ALONE = 4, 2
 """The waits between tries double: a long row of faults would take minutes. A record that is lost alone more often may be blamed."""
 
 
+def places_of(batch: Batch) -> range:
+    return range(batch.first, batch.first + len(batch))
+
+
+def numbers_of(batch: Batch) -> list[int]:
+    return [orjson.loads(text)[0] for text in json_texts(batch.records)]
+
+
 class FaultyModel:
     """A model that fails, times out and responds out of order at random; numbers divisible by 50 are errors of their record."""
 
@@ -98,7 +106,7 @@ class FaultyModel:
         assert self._in_flight <= self._concurrency
         await asyncio.sleep(self._chance.choice([0, 0, 0.001, 0.003]))
         self._in_flight -= 1
-        numbers = [orjson.loads(text)[0] for text in json_texts(batch.records)]
+        numbers = numbers_of(batch)
         self._check(numbers, batch)
         kinds = [FaultKind.BUSY, FaultKind.LOST, FaultKind.TIMEOUT, FaultKind.UNAVAILABLE, FaultKind.TOO_LARGE]
         kind = self._chance.choice([None] * 12 + [*kinds] * 2)
@@ -113,7 +121,7 @@ class FaultyModel:
         return results([self._one(number) for number in numbers])
 
     def _check(self, numbers: list[int], batch: Batch) -> None:
-        assert numbers == list(range(batch.first, batch.first + len(batch)))
+        assert numbers == list(places_of(batch))
 
     def _one(self, number: int) -> object:
         return RecordError("invalid_prediction", "test") if number % 50 == 0 else number
@@ -191,6 +199,19 @@ class Writer:
         return ChunkCommit(self._counts, usage=TokenUsage(total_tokens=self._counts.total))
 
 
+async def run(
+    source: Numbers,
+    model: FaultyModel,
+    sink: Recorder,
+    limits: Limits,
+    *,
+    report: Callable[[Counts], None] = lambda _: None,
+    checkpoint: Checkpoint | None = None,
+) -> Counts:
+    pipeline = Pipeline(source, model, sink, limits=limits, report=report)
+    return await pipeline.run(source.plan(), checkpoint or Checkpoint())
+
+
 @pytest.mark.parametrize("is_particular", [False, True])
 @pytest.mark.parametrize("seed", range(20))
 async def test_every_record_is_written_once_and_in_order(seed: int, *, is_particular: bool) -> None:
@@ -206,9 +227,8 @@ async def test_every_record_is_written_once_and_in_order(seed: int, *, is_partic
     model = FaultyModel(chance, concurrency=limits.concurrency)
     if is_particular:
         model = ParticularModel(chance, concurrency=limits.concurrency, most=limits.batch_rows)
-    pipeline = Pipeline(source, model, sink, limits=limits, report=reports.append)
     async with asyncio.timeout(120):
-        counts = await pipeline.run(source.plan(), Checkpoint())
+        counts = await run(source, model, sink, limits, report=reports.append)
     assert [index if isinstance(one, RecordError) else one for index, one in sink.written.items()] == list(
         range(RECORDS)
     )
@@ -228,8 +248,7 @@ async def test_a_resumed_run_predicts_only_the_missing_chunks(seed: int) -> None
     checkpoint = Checkpoint(plan=source.plan(), committed=committed)
     model = FaultyModel(chance, concurrency=2)
     limits = Limits(concurrency=2, request_seconds=0, batch_rows=64)
-    pipeline = Pipeline(source, model, sink, limits=limits, report=lambda _: None)
-    counts = await pipeline.run(source.plan(), checkpoint)
+    counts = await run(source, model, sink, limits, checkpoint=checkpoint)
     missing = [chunk for chunk in source.all if chunk.index not in done]
     assert sink.committed == [chunk.index for chunk in missing]
     assert list(sink.written) == [index for chunk in missing for index in range(chunk.first, chunk.stop)]
@@ -239,7 +258,7 @@ async def test_a_resumed_run_predicts_only_the_missing_chunks(seed: int) -> None
 async def test_a_rejected_record_costs_no_other_if_records_differ() -> None:
     class Rejecting(ParticularModel):
         async def predict(self, batch: Batch) -> Results:
-            numbers = [orjson.loads(text)[0] for text in json_texts(batch.records)]
+            numbers = numbers_of(batch)
             if len(self.groups_of(batch.records)) > 1:
                 raise MixedBatch
             self._check(numbers, batch)
@@ -249,8 +268,7 @@ async def test_a_rejected_record_costs_no_other_if_records_differ() -> None:
 
     chance = random.Random(5)  # noqa: S311  not for security
     model, source, sink = Rejecting(chance, concurrency=4, divisor=3), Numbers(chance), Recorder()
-    pipeline = Pipeline(source, model, sink, limits=Limits(batch_rows=100, request_seconds=0), report=lambda _: None)
-    await pipeline.run(source.plan(), Checkpoint())
+    await run(source, model, sink, Limits(batch_rows=100, request_seconds=0))
     assert {at for at, one in sink.written.items() if isinstance(one, RecordError)} == {17, 250}
     assert all(one == at for at, one in sink.written.items() if at not in {17, 250})
     assert model.requests < 60
@@ -260,7 +278,7 @@ async def test_a_rejected_record_costs_no_other_if_records_differ() -> None:
 async def test_requests_are_as_full_as_possible_if_records_differ(divisor: int, expected: int) -> None:
     class Working(ParticularModel):
         async def predict(self, batch: Batch) -> Results:
-            numbers = [orjson.loads(text)[0] for text in json_texts(batch.records)]
+            numbers = numbers_of(batch)
             if len(self.groups_of(batch.records)) > 1:
                 raise MixedBatch
             self._check(numbers, batch)
@@ -269,8 +287,7 @@ async def test_requests_are_as_full_as_possible_if_records_differ(divisor: int, 
     chance = random.Random(5)  # noqa: S311  not for security
     model, source, sink = Working(chance, concurrency=4, divisor=divisor, most=7), Numbers(chance), Recorder()
     limits = Limits(batch_rows=7, request_seconds=0)
-    pipeline = Pipeline(source, model, sink, limits=limits, report=lambda _: None)
-    await pipeline.run(source.plan(), Checkpoint())
+    await run(source, model, sink, limits)
     assert list(sink.written.items()) == [(number, number) for number in range(RECORDS)]
     assert RECORDS / 7 <= model.requests <= expected
 
@@ -286,17 +303,16 @@ class PickyModel(FaultyModel):
 
     async def predict(self, batch: Batch) -> Results:
         self.requests += 1
-        if self._bad & set(range(batch.first, batch.first + len(batch))):
+        if self._bad & set(places_of(batch)):
             raise Fault(InferenceError("bad record"), kind=self._kind)
-        return results([[index, 0] for index in range(batch.first, batch.first + len(batch))])
+        return results([[index, 0] for index in places_of(batch)])
 
 
 async def predict_with(model: PickyModel, sink: Recorder) -> Counts:
     source = Numbers(random.Random(3))  # noqa: S311  not for security
     limits = Limits(request_seconds=0, batch_rows=100, retry_seconds=1)
-    pipeline = Pipeline(source, model, sink, limits=limits, report=lambda _: None)
     async with asyncio.timeout(30):
-        return await pipeline.run(source.plan(), Checkpoint())
+        return await run(source, model, sink, limits)
 
 
 @pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.INVALID, FaultKind.TOO_LARGE, FaultKind.SERVER_ERROR])
@@ -355,7 +371,7 @@ def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:
 def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_response() -> None:
     class Recovering(PickyModel):
         async def predict(self, batch: Batch) -> Results:
-            sent.update(range(batch.first, batch.first + len(batch)))
+            sent.update(places_of(batch))
             if sent.total() <= 8:
                 raise Fault(InferenceError("broken"), kind=FaultKind.INVALID)
             return await super().predict(batch)
@@ -403,9 +419,8 @@ async def test_a_chunk_that_lost_records_is_an_input_error() -> None:
 
     source = Shrunk(random.Random(1))  # noqa: S311  not for security
     model = PickyModel()
-    pipeline = Pipeline(source, model, Recorder(), limits=Limits(), report=lambda _: None)
     with pytest.raises(ExceptionGroup) as failed:
-        await pipeline.run(source.plan(), Checkpoint())
+        await run(source, model, Recorder(), Limits())
     assert failed.group_contains(InputError, match="the input changed")
 
 
@@ -447,9 +462,8 @@ async def test_chunks_are_committed_several_at_a_time() -> None:
     source = Numbers(chance)
     source.all = tuple(Chunk(at, 0, 10 * at, 10 * at + 10, 10 * at, 10) for at in range(9))
     model = FaultyModel(chance, concurrency=2)
-    pipeline = Pipeline(source, model, sink, limits=Limits(concurrency=2), report=reports.append)
     async with asyncio.timeout(60):
-        counts = await pipeline.run(source.plan(), Checkpoint())
+        counts = await run(source, model, sink, Limits(concurrency=2), report=reports.append)
     assert 2 <= sink.most <= 3
     assert sorted(sink.committed) == list(range(9))
     assert counts.completed + counts.failed == reports[-1].completed + reports[-1].failed == 90
