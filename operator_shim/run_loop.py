@@ -21,7 +21,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from control.informer import Key
-from control.log_subjects import fields_of_run, log_about
+from control.log_subjects import fields_of_object, fields_of_run, log_about
 from control.metrics import Metrics
 from control.survival import surviving
 from control.work_queue import WorkQueue
@@ -122,7 +122,6 @@ class RunLoop:
         self._defaults = defaults
         self._memories: dict[str, Memory] = {}
         """The memories of runs that have not ended, by UID."""
-        self._shared: dict[Memory, Memory] = {}
         self._active: Counter[str] = Counter()
         """The runs of each namespace that take room, as far as they were seen."""
         self._without_room: dict[str, dict[RunRef, None]] = {}
@@ -219,7 +218,7 @@ class RunLoop:
         if memory is None:
             self._memories.pop(run.uid, None)
         else:
-            self._memories[run.uid] = self._shared.setdefault(memory, memory) if memory.due == NEVER else memory
+            self._memories[run.uid] = memory
         if (before.takes_room, before.waits_for_room) == (after.takes_room, after.waits_for_room):
             return
         self._active[namespace] += after.takes_room - before.takes_room
@@ -255,9 +254,9 @@ class RunLoop:
             self._queue(ref, planned)
             return
         run, item = planned.run, self._watch.seen(ref)
-        if command is Command.START and run is None and item is not None:
-            run = parse_run(item)
-        log_about(fields_of_run(ref, attempt=run.status.attempt if run is not None else None))
+        if command is Command.START and run is None:
+            run = parse_run(item or {})
+        log_about(fields_of_object(item) if item is not None else fields_of_run(ref))
         if command is Command.MARK:
             await self._patch(ref, annotations={wellknown.ANNOTATION_STARTED_AS: ref.uid})
         elif lane is Lane.DELETIONS:

@@ -173,6 +173,8 @@ class Memory:
 
 
 NEW: Final = Memory()
+UNDER_WAY: Final = {takes_room: Memory(is_ensured=True, takes_room=takes_room) for takes_room in (False, True)}
+"""The memories of runs for which nothing is due, which they share."""
 
 
 def news_from(
@@ -191,16 +193,18 @@ def news_from(
     item = after or before
     if item is None:
         return
-    namespace, name = item["metadata"]["namespace"], item["metadata"]["name"]
+    changed = RunRef.of(item)
     is_done = after is None or has_ended(after)
     is_listed = not (after is None or has_listed or not (after.get("status") or {}).get("phase"))
     has_missed = may_have_missed(item) if is_listed else has_listed and sees_change(item, get)
     if before is not None or not is_over(item):
         news = News.AWAITED_CHANGED if has_missed or is_schedule(item) else News.CHANGED
-        yield RunRef.of(item), news, is_listed
-    others = [run for _, run in find(Awaited(wellknown.RUN_KIND, namespace, name)) if sees_change(run, get)]
+        yield changed, news, is_listed
+    others = [
+        run for _, run in find(Awaited(wellknown.RUN_KIND, changed.namespace, changed.name)) if sees_change(run, get)
+    ]
     if before is None or after is None or has_ended(before) != is_done:
-        starters = (get(namespace, starter) for starter in starters_of(item, is_done=is_done))
+        starters = (get(changed.namespace, starter) for starter in starters_of(item, is_done=is_done))
         others += [starter for starter in starters if starter is not None and not has_ended(starter)]
     for run in others:
         yield RunRef.of(run), News.AWAITED_CHANGED, False
@@ -271,18 +275,19 @@ def plan_run(view: View, memory: Memory) -> Plan:
         return Plan(memory, ((LEFT_OVERS[memory.left_over], Lane.DELETIONS),))
     if item is None:
         return Plan(None, _ending(view.left), view.left)
+    marks = ((Command.MARK, Lane.MARKS),) if lacks_mark(item) else ()
     if has_ended(item) and not item["metadata"].get("deletionTimestamp"):
-        return Plan(None, _marks(item))
-    return _plan_present(item, view, memory)
+        return Plan(None, marks)
+    return _plan_present(item, marks, view, memory)
 
 
-def _plan_present(item: Object, view: View, memory: Memory) -> Plan:
+def _plan_present(item: Object, marks: tuple[Due, ...], view: View, memory: Memory) -> Plan:
     """Most changes are of the status alone, and most runs that are listed are under way: these are
     not parsed.
     """
-    marks, takes_room, asks = _marks(item), _takes_room(item, memory, view), not _asks_nothing(item)
+    takes_room, asks = _takes_room(item, memory, view), not _asks_nothing(item)
     if memory.is_ensured and not (asks or memory.looks_again):
-        return Plan(Memory(is_ensured=True, takes_room=takes_room), marks)
+        return Plan(UNDER_WAY[takes_room], marks)
     memory = replace(memory, takes_room=takes_room, left_over=None)
     if not (asks or memory.is_ensured) and item["status"].get("contract") and is_started(item):
         return Plan(memory, (*marks, (Command.START, Lane.EXECUTIONS)))
@@ -300,13 +305,9 @@ def _plan_present(item: Object, view: View, memory: Memory) -> Plan:
         commands = ((Command.KEEP, Lane.SCHEDULES),) if is_due or memory.looks_again or not memory.is_ensured else ()
     elif action.kind is Command.CANCEL:  # only a workflow records an outcome
         commands = ((Command.CANCEL if memory.is_ensured else Command.START, Lane.EXECUTIONS),)
-    status = _first_status(run, action, has_too_many=memory.waits_for_room, defaults=view.defaults)
+    status = _first_status(run, action, memory, view)
     memory, accepts = _with_acceptance(status, run, memory, view)
     return Plan(memory, (*marks, *commands, *accepts), run, status or action)
-
-
-def _marks(item: Object) -> tuple[Due, ...]:
-    return ((Command.MARK, Lane.MARKS),) if lacks_mark(item) else ()
 
 
 def _ending(run: InferenceRun | None) -> tuple[Due, ...]:
@@ -410,15 +411,14 @@ def _rejection(run: InferenceRun, defaults: Defaults) -> Action | None:
     return Action(Command.REJECT, _REASONS.get(problems[0].field, Reason.INVALID_SPEC), describe(problems))
 
 
-def _first_status(run: InferenceRun, action: Action, *, has_too_many: bool, defaults: Defaults) -> Action | None:
+def _first_status(run: InferenceRun, action: Action, memory: Memory, view: View) -> Action | None:
     """What the run's first status reports; None if the shim must not write one, or it says this
     already.
 
-    With `has_too_many`, the run waits for another one of its namespace to end. The rejection of a
-    schedule is written with its times.
+    The rejection of a schedule is written with its times.
     """
-    if has_too_many:
-        most = f"{defaults.max_active_runs_per_namespace} active runs, the maximum (setting maxActiveRunsPerNamespace)"
+    if memory.waits_for_room:
+        most = f"{view.defaults.max_active_runs_per_namespace} active runs, the maximum (setting maxActiveRunsPerNamespace)"
         message = f"the namespace has {most}; this run starts automatically when one of them has ended"
         action = Action(Command.START, Reason.TOO_MANY_ACTIVE_RUNS, message)
     elif action.kind is Command.REJECT:

@@ -195,8 +195,7 @@ def plan_schedule(view: ScheduleView) -> Generator[Step, Any, ScheduleReport]:
             current, next_times=next_times, last_time=last_time, children=view.children, now=now, times=times
         )
 
-    is_paused = wanted is None or wanted.is_paused
-    soon = [] if is_paused else [(moment - now).total_seconds() for moment in kept.next_times]
+    soon = [(moment - now).total_seconds() for moment in kept.next_times if not run.spec.suspend]
     return ScheduleReport(status_of, min([wait, *(seconds + DELAY_AFTER_FIRE for seconds in soon if seconds > 0)]))
 
 

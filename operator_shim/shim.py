@@ -50,7 +50,7 @@ class Shim:
         runner_account: str,
         events: EventRecorder,
         metrics: Metrics,
-        note_pause: Callable[[RunRef, str], None] = lambda _run, _text: None,
+        note_pause: Callable[[RunRef, str], None],
     ) -> None:
         """`note_pause` hears which workflow is paused, as in `operator_shim.stuck_workflows`."""
         runs = RunStore(api)

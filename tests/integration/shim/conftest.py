@@ -162,6 +162,7 @@ def start_shim(
             runner_account="",
             events=EventRecorder(own, reporter="tests", component="shim"),
             metrics=Metrics(),
+            note_pause=lambda _run, _text: None,
         )
         task = asyncio.create_task(shim.run())
         try:

@@ -228,6 +228,7 @@ def shim_of(trap: Trap, *runs: Object) -> Shim:
         runner_account="",
         events=EventRecorder(api, reporter="tests", component="shim"),
         metrics=metrics,
+        note_pause=lambda _run, _text: None,
     )
     shim.loop.wake = trap  # type: ignore[method-assign, assignment]
     return shim

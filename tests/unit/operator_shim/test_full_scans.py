@@ -193,6 +193,7 @@ async def shim_beside_finished_runs(
         runner_account="",
         events=EventRecorder(cluster, reporter="tests", component="shim"),
         metrics=Metrics(),
+        note_pause=lambda _run, _text: None,
     )
     task = asyncio.create_task(shim.run())
     try:
