@@ -90,7 +90,7 @@ async def test_types_solve_a_conflict_and_a_value_that_does_not_fit_fails_its_re
         ({"partitions": {"dt": "date32"}}, "partitions.dt: the path of no file has dt="),
         (
             {"format": "jsonl", "path": "data/a.parquet", "types": {"x": "double"}},
-            "input.file.types: the format has no typed",
+            'input.file.types is "set"; the format has no typed',
         ),
     ],
 )

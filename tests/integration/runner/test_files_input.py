@@ -55,7 +55,7 @@ async def test_files_reach_the_model_byte_for_byte(file: Machine, model: Countin
 
 async def test_results_are_not_written_as_files(file: Machine) -> None:
     file.contract["output"]["file"]["format"] = "files"
-    await file.failure(2, "output.file.format: results cannot be written as files")
+    await file.failure(2, 'output.file.format is "files"; results cannot be written in it')
 
 
 @pytest.mark.thorough
