@@ -1,6 +1,6 @@
 """The label `azure`: Azure Blob Storage. Pure."""
 
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -27,23 +27,23 @@ _KEYS: Final = {
 class AzureStorage(ObjectStorage):
     """Objects of a container of Azure Blob Storage."""
 
-    label: ClassVar[str] = "azure"
-    place: ClassVar[str] = "container"
-    store_class: ClassVar[str] = "AzureStore"
-    service: ClassVar[str] = "Azure Blob Storage"
-    secret_keys: ClassVar[tuple[str, ...]] = tuple(key for keys in _KEYS.values() for key in keys)
-    login_variables: ClassVar[tuple[str, ...]] = (
+    label = "azure"
+    place = "container"
+    store_class = "AzureStore"
+    service = "Azure Blob Storage"
+    secret_keys = tuple(key for keys in _KEYS.values() for key in keys)
+    login_variables = (
         "AZURE_STORAGE_ACCOUNT_KEY",
         "AZURE_STORAGE_SAS_TOKEN",
         "AZURE_CLIENT_SECRET",
         "AZURE_FEDERATED_TOKEN_FILE",
         "AZURE_USE_AZURE_CLI",
     )
-    endpoint_variables: ClassVar[tuple[str, ...]] = ("AZURE_STORAGE_ENDPOINT",)
+    endpoint_variables = ("AZURE_STORAGE_ENDPOINT",)
 
-    example: ClassVar[str] = "https://data.blob.core.windows.net"
-    excepted: ClassVar[str] = " but the account"  # which an emulator has there
-    path_segments: ClassVar[int] = 1
+    example = "https://data.blob.core.windows.net"
+    excepted = " but the account"  # which an emulator has there
+    path_segments = 1
 
     account: Annotated[str, Field(max_length=24), _ACCOUNT]
     """Name of the storage account."""

@@ -199,8 +199,8 @@ UNCOMPRESSED: Final = "the files of this format are not compressed; use parquet 
 class FolderStorage(DatasetStorage):
     """Folders of files, as an input or an output."""
 
-    shared: ClassVar[tuple[End, ...]] = ("input", "output")
-    keeps_results: ClassVar[bool] = True
+    shared = ("input", "output")
+    keeps_results = True
     placeholders: ClassVar = {("path",): "path"}
 
     path: str

@@ -1,6 +1,6 @@
 """The label `file`: files on a claim. Pure."""
 
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -17,8 +17,8 @@ _BELOW: Final = Form(
 class FileStorage(FolderStorage):
     """Files on a PersistentVolumeClaim in the namespace of the run."""
 
-    label: ClassVar[str] = "file"
-    is_in_schema: ClassVar[bool] = True
+    label = "file"
+    is_in_schema = True
 
     claim_name: ResourceName
     """Name of the PersistentVolumeClaim in the namespace of the run. The input is mounted read-only. Input and output may use

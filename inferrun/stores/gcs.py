@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -43,12 +43,12 @@ class WorkloadIdentity(StorageSpec):
 class GcsStorage(ObjectStorage):
     """Objects of a bucket of Google Cloud Storage."""
 
-    label: ClassVar[str] = "gcs"
-    store_class: ClassVar[str] = "GCSStore"
-    service: ClassVar[str] = "Google Cloud Storage"
-    secret_keys: ClassVar[tuple[str, ...]] = (KEY,)
-    login_variables: ClassVar[tuple[str, ...]] = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT_KEY")
-    endpoint_variables: ClassVar[tuple[str, ...]] = ("STORAGE_EMULATOR_HOST",)
+    label = "gcs"
+    store_class = "GCSStore"
+    service = "Google Cloud Storage"
+    secret_keys = (KEY,)
+    login_variables = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT_KEY")
+    endpoint_variables = ("STORAGE_EMULATOR_HOST",)
 
     bucket: Annotated[str, Field(max_length=222), _NAME]
     """Name of the bucket."""

@@ -31,8 +31,8 @@ def check_url(url: str) -> str:
 class HttpStorage(DatasetStorage):
     """A file on a web server; for the input only."""
 
-    label: ClassVar[str] = "http"
-    ends: ClassVar[tuple[End, ...]] = ("input",)
+    label = "http"
+    ends = ("input",)
     placeholders: ClassVar = {("url",): "url"}
 
     url: Annotated[str, Field(max_length=4096)] = ""

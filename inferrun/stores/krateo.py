@@ -107,8 +107,8 @@ class KrateoApi(StorageSpec):
 class KrateoStorage(Store):
     """A data handler that is called over HTTP with Krateo's protocol."""
 
-    label: ClassVar[str] = "krateo"
-    is_in_schema: ClassVar[bool] = True
+    label = "krateo"
+    is_in_schema = True
     placeholders: ClassVar = {
         ("api", "path"): "url_path",
         ("api", "headers"): "header",

@@ -11,9 +11,9 @@ from inferrun.stores.declaration import End, Store
 class RunStorage(Store):
     """The committed output of another run in the namespace of the run; for the input only."""
 
-    label: ClassVar[str] = "run"
-    ends: ClassVar[tuple[End, ...]] = ("input",)
-    shared: ClassVar[tuple[End, ...]] = ("input",)
+    label = "run"
+    ends = ("input",)
+    shared = ("input",)
     placeholders: ClassVar = {("name",): "object_name", ("schedule",): "object_name"}
 
     name: ResourceName | None = None

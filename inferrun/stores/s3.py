@@ -1,6 +1,6 @@
 """The label `s3`: Amazon S3 and servers that are compatible with it. Pure."""
 
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -36,17 +36,17 @@ def access_key(secret: SecretValues, *, whose: str) -> dict[str, str]:
 class S3Storage(ObjectStorage):
     """Objects of a bucket, on Amazon S3 or a server that is compatible with it."""
 
-    label: ClassVar[str] = "s3"
-    store_class: ClassVar[str] = "S3Store"
-    service: ClassVar[str] = "Amazon S3"
-    secret_keys: ClassVar[tuple[str, ...]] = ACCESS_KEYS
-    login_variables: ClassVar[tuple[str, ...]] = (
+    label = "s3"
+    store_class = "S3Store"
+    service = "Amazon S3"
+    secret_keys = ACCESS_KEYS
+    login_variables = (
         "AWS_ACCESS_KEY_ID",
         "AWS_WEB_IDENTITY_TOKEN_FILE",
         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     )
-    endpoint_variables: ClassVar[tuple[str, ...]] = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    endpoint_variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
     bucket: Annotated[str, Field(max_length=63), _NAME]
     """Name of the bucket."""

@@ -40,8 +40,8 @@ def bound_values(stored: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, 
 class SqlStorage(Store):
     """A PostgreSQL database."""
 
-    label: ClassVar[str] = "sql"
-    keeps_results: ClassVar[bool] = True
+    label = "sql"
+    keeps_results = True
     placeholders: ClassVar = {("query",): "query", ("table",): "table"}
 
     credentials_ref: SecretRef

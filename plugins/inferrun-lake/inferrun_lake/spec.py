@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
@@ -75,7 +75,7 @@ class ResultFileSpec(StorageSpec):
 class DeltaSpec(PathSpec, ResultFileSpec):
     """A table on a claim or in a bucket, which is read, or appended to."""
 
-    label: ClassVar[str] = "delta"
+    label = "delta"
 
     claim_name: str = ""
     version: Annotated[int | None, Field(ge=0), INPUT] = None
@@ -108,7 +108,7 @@ class IcebergSpec(PathSpec, ResultFileSpec):
     The files of an output are in a folder of a bucket, where a table that does not exist is created.
     """
 
-    label: ClassVar[str] = "iceberg"
+    label = "iceberg"
 
     path: Annotated[str, _BELOW, AfterValidator(lambda path: path.rstrip("/")), OUTPUT] = ""
     bucket: Annotated[str, Field(min_length=3), OUTPUT] = ""
