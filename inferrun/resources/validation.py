@@ -41,7 +41,7 @@ from inferrun.resources.run import InferenceRunSpec
 from inferrun.resources.sharding import shard_obstacle
 from inferrun.resources.templates import TemplateFault, UnfitValue, resolve_storage, sample_of
 from inferrun.resources.tensors import TensorMapping
-from inferrun.stores import SCHEMA_STORES, STORES, End, KrateoStorage, Store
+from inferrun.stores import FOLDER_LABELS, SCHEMA_STORES, STORES, End, KrateoStorage, Store
 from inferrun.stores.dataset import FORMATS, DatasetStorage, unknown_format
 from inferrun.stores.declaration import InvalidStorage, read_storage
 from inferrun.suggestions import did_you_mean
@@ -76,6 +76,7 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _address_problems(spec),
         declaration_problems(spec.parameters or ()),
         _storage_problems(spec),
+        _partition_problems(spec),
         _threshold_problems(spec.error_threshold),
         _shard_problems(spec),
         _column_problems(spec),
@@ -330,6 +331,15 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             elif not isinstance(value, dict):
                 yield invalid(f"{path}.{label}", shown(value), "must be an object")
     yield from _size_problems("spec.storage", spec.storage.model_dump(mode="json"))
+
+
+def _partition_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    """Results in the folders of an input that has none."""
+    others = [label for label in spec.storage.input or {} if spec.image is None and label not in FOLDER_LABELS]
+    for label, value in (spec.storage.output or {}).items() if others else ():
+        if _at(value, "layout", "partitions") == "Input":
+            allowed = f"an input of the label {others[0]} has no partitions; remove the field"
+            yield invalid(f"spec.storage.output.{label}.layout.partitions", "Input", allowed)
 
 
 def template_problem(fault: TemplateFault) -> Problem:

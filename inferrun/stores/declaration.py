@@ -77,7 +77,9 @@ class StorageSpec(ResourceModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, value: object) -> object:
-        return {key: one for key, one in value.items() if one is not None} if isinstance(value, Mapping) else value
+        if not isinstance(value, Mapping) or None not in value.values():
+            return value
+        return {key: one for key, one in value.items() if one is not None}
 
     def problems(self, *, end: End, path: str) -> Iterator[Problem]:
         """What is wrong with the object at that end of a run, besides the types and forms of its members; it stands at `path`."""

@@ -444,6 +444,17 @@ def test_complete_settings_of_a_dataset_are_valid() -> None:
     assert config_problems(config(storage={"input": {"file": dataset}, "output": FILE})) == ()
 
 
+def test_results_are_in_the_folders_of_an_input_that_has_some() -> None:
+    output = {"file": {**FILE["file"], "layout": {"partitions": "Input"}}}
+    assert config_problems(config(storage={"input": FILE, "output": output})) == ()
+    given = {"input": {"http": {"url": "https://files.example/a.jsonl"}}, "output": output}
+    (problem,) = config_problems(config(storage=given))
+    assert str(problem) == (
+        'spec.storage.output.file.layout.partitions is "Input"; an input of the label http has no partitions; remove the field'
+    )
+    assert config_problems(config(storage=given, image="example.com/mine:1")) == ()
+
+
 def test_a_workload_identity_needs_a_service_account() -> None:
     problems = config_problems(config(storage={"input": FILE, "output": {"gcs": GCS}}))
     assert fields(problems) == ["spec.storage.output.gcs.workloadIdentity"]
