@@ -51,7 +51,10 @@ class SqlStorage(Store):
     """Input: the query whose rows are the records. Its columns feed the model, except the key and an optional column custom_id."""
 
     key: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=63)], ...], BeforeValidator(_columns), INPUT
+        tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],
+        Field(max_length=8),
+        BeforeValidator(_columns),
+        INPUT,
     ] = ()
     """Input: the column of the query that identifies a row, or a list of columns that do so together, by which the rows are read in
     ranges. Their types have an order, and their values are never null. Default: each Pod executes the query once and spools its

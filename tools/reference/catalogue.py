@@ -1,6 +1,8 @@
 """Every generated part by the name that a page uses for it."""
 
 from deploy.crds.definitions import inference_config, inference_run
+from deploy.crds.schema import structural
+from inferrun.stores import STORES
 from tools.reference import chart, commands, exit_codes, exports, fields, labels, metrics, permissions, settings
 from tools.reference.markdown import table
 
@@ -28,6 +30,11 @@ def parts() -> dict[str, str]:
         "process-metrics": table(METRICS, metrics.rows(of_runs=False)),
         "commands": commands.section(),
         "command-exits": table(("code", "meaning"), commands.exit_rows()),
+        **{
+            f"store-{label}": table(FIELDS, fields.members(structural(store)))
+            for label, store in STORES.items()
+            if not store.is_in_schema
+        },
         **{
             f"permissions-{account}-{mode}": table(PERMISSIONS, permissions.rows(account, mode))
             for account in ("shim", "worker")

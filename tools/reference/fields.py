@@ -19,6 +19,11 @@ def rows(definition: Schema, part: str) -> Iterator[Row]:
     yield from _below(shown, required=schema.get("required", ()), prefix="")
 
 
+def members(schema: Schema) -> Iterator[Row]:
+    """One row for each member of a storage object."""
+    yield from _below(schema["properties"], required=schema.get("required", ()), prefix="")
+
+
 def _below(properties: dict[str, Schema], *, required: Iterable[str], prefix: str) -> Iterator[Row]:
     for name, schema in properties.items():
         path = f"{prefix}{name}"
