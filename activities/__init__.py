@@ -1,1 +1,2 @@
-"""The activities: side effects of the workflows, each idempotent. One file per activity, named after it in snake case."""
+"""The activities: side effects of the workflows, each idempotent. One file per activity, named
+after it in snake case."""

@@ -1,7 +1,8 @@
 """`AdvanceBackfill`: looks at the runs of a back-fill, starts more of them, and writes its status.
 
-Idempotent: a run is named after its schedule and its nominal time, and its label says which back-fill created it. What the
-workflow has forgotten is therefore found again: a back-fill whose workflow was lost counts the runs that it had created.
+Idempotent: a run is named after its schedule and its nominal time, and its label says which
+back-fill created it. What the workflow has forgotten is therefore found again: a back-fill whose
+workflow was lost counts the runs that it had created.
 """
 
 from collections.abc import Callable, Sequence
@@ -80,7 +81,8 @@ def next_step(child: InferenceRun | None, *, which: BackfillSelection, backfill_
 def scheduled_times(
     expression: str, time_zone: str, *, start: datetime, until: datetime, is_descending: bool
 ) -> Sequence[datetime]:
-    """The scheduled times from `start` to `until`, both included, in the order of the back-fill; at most MAX_TIMES + 1."""
+    """The scheduled times from `start` to `until`, both included, in the order of the back-fill; at
+    most MAX_TIMES + 1."""
     times = fire_times(expression, time_zone=time_zone, after=start - timedelta(seconds=1))
     found = list(islice(takewhile(lambda moment: moment <= until, times), MAX_TIMES + 1))
     return found[::-1] if is_descending else found
@@ -105,32 +107,46 @@ class Backfiller:
 
     @activity.defn(name=activity_options.BACKFILL.name)
     async def advance_backfill(self, request: BackfillInput) -> BackfillResult:
-        """Do what can be done now. The runs of a back-fill that has been deleted are cancelled by its workflow."""
+        """Do what can be done now. The runs of a back-fill that has been deleted are cancelled by
+        its workflow."""
         run = await self._runs.read(request.run)
         if request.is_cancelled:
             return await self._cancel(request, run)
         if run is None or run.spec.backfill is None or run.status.is_terminal:
-            return _ended(request.progress, Phase.FAILED, Reason.RUN_DELETED, "the back-fill no longer exists")
+            return _ended(
+                request.progress, Phase.FAILED, Reason.RUN_DELETED, "the back-fill no longer exists"
+            )
         try:
-            return await self._go_on(run, await self._schedule(run, request.progress), request.progress)
+            return await self._go_on(
+                run, await self._schedule(run, request.progress), request.progress
+            )
         except LaunchBlocked as blocker:
             if blocker.is_retryable:
-                return await self._publish(run, request.progress, Phase.PENDING, blocker.reason, blocker.message)
+                return await self._publish(
+                    run, request.progress, Phase.PENDING, blocker.reason, blocker.message
+                )
             return _ended(request.progress, Phase.FAILED, blocker.reason, blocker.message)
 
     async def _schedule(self, run: InferenceRun, progress: BackfillProgress) -> InferenceRun:
-        """The schedule. Raises LaunchBlocked if there is none: one that has been deleted does not come back."""
+        """The schedule. Raises LaunchBlocked if there is none: one that has been deleted does not
+        come back."""
         name = run.spec.backfill.schedule if run.spec.backfill is not None else ""
         schedule = await self._runs.find(run.metadata.namespace, name)
         if schedule is None or not schedule.spec.is_schedule or schedule.metadata.is_being_deleted:
-            what = "no longer exists" if progress.schedule else "does not exist, or has no spec.schedule"
+            what = (
+                "no longer exists"
+                if progress.schedule
+                else "does not exist, or has no spec.schedule"
+            )
             text = f"spec.backfill.schedule: the scheduled InferenceRun {name!r} {what}"
             raise LaunchBlocked(Reason.SCHEDULE_NOT_FOUND, text, is_retryable=not progress.schedule)
         return schedule
 
-    async def _go_on(self, run: InferenceRun, schedule: InferenceRun, progress: BackfillProgress) -> BackfillResult:
-        """Start runs, unless the back-fill is suspended, and say how far it has got. Raises LaunchBlocked if there are too many
-        scheduled times, or if a run can never be created.
+    async def _go_on(
+        self, run: InferenceRun, schedule: InferenceRun, progress: BackfillProgress
+    ) -> BackfillResult:
+        """Start runs, unless the back-fill is suspended, and say how far it has got. Raises
+        LaunchBlocked if there are too many scheduled times, or if a run can never be created.
         """
         backfill = run.spec.backfill
         assert backfill is not None  # noqa: S101 -- the caller has checked it
@@ -153,14 +169,23 @@ class Backfiller:
         progress, _ = await self._count_ended(run.ref, progress)
         if run.spec.suspend:
             text = "suspended: no runs are started until spec.suspend is set to false"
-            return await self._publish(run, progress, Phase.SUSPENDED, Reason.SUSPENDED, text, total=total)
-        progress, is_waiting, blocker = await self._start_runs(run, backfill, schedule, progress, times)
+            return await self._publish(
+                run, progress, Phase.SUSPENDED, Reason.SUSPENDED, text, total=total
+            )
+        progress, is_waiting, blocker = await self._start_runs(
+            run, backfill, schedule, progress, times
+        )
         if blocker is not None:
             phase = Phase.RUNNING if progress.active else Phase.PENDING
-            return await self._publish(run, progress, phase, blocker.reason, blocker.message, total=total)
+            return await self._publish(
+                run, progress, phase, blocker.reason, blocker.message, total=total
+            )
         text = describe(progress, total=total, now=self._api.now())
-        published = await self._publish(run, progress, Phase.RUNNING, Reason.RUNNING, text, total=total)
-        if progress.position == total and not progress.active:  # the outcome keeps the counts in the status
+        published = await self._publish(
+            run, progress, Phase.RUNNING, Reason.RUNNING, text, total=total
+        )
+        # the outcome keeps the counts in the status
+        if progress.position == total and not progress.active:
             if not total:
                 text = "no scheduled time is between spec.backfill.start and end"
                 return _ended(progress, Phase.SUCCEEDED, Reason.SUCCEEDED, text)
@@ -168,13 +193,18 @@ class Backfiller:
             if progress.failed:
                 phase, reason = Phase.FAILED, Reason.BACKFILL_FAILED
             return _ended(progress, phase, reason, f"{total} scheduled times: {counts(progress)}")
-        has_more = len(progress.active) < (backfill.concurrency or 1) and progress.position < total and not is_waiting
+        has_more = (
+            len(progress.active) < (backfill.concurrency or 1)
+            and progress.position < total
+            and not is_waiting
+        )
         return published.model_copy(update={"has_more": has_more, "is_blocked": is_waiting})
 
     async def _count_ended(
         self, backfill: RunRef, progress: BackfillProgress
     ) -> tuple[BackfillProgress, list[InferenceRun]]:
-        """The progress after its runs that have ended, or are gone, were counted, and those in progress."""
+        """The progress after its runs that have ended, or are gone, were counted, and those in
+        progress."""
         active = []
         for name in progress.active:
             child = None
@@ -186,7 +216,9 @@ class Backfiller:
                 progress = _counted(progress, name, child.status.phase)
             else:
                 active.append(child)
-        return progress.model_copy(update={"active": tuple(child.metadata.name for child in active)}), active
+        return progress.model_copy(
+            update={"active": tuple(child.metadata.name for child in active)}
+        ), active
 
     async def _start_runs(
         self,
@@ -196,7 +228,8 @@ class Backfiller:
         progress: BackfillProgress,
         times: Sequence[datetime],
     ) -> tuple[BackfillProgress, bool, LaunchBlocked | None]:
-        """The progress after runs were started, whether a run that is being deleted holds up the next one, and what does for now.
+        """The progress after runs were started, whether a run that is being deleted holds up the
+        next one, and what does for now.
 
         Raises LaunchBlocked if a run can never be created.
         """
@@ -212,11 +245,14 @@ class Backfiller:
             if step is Step.REPEAT and child is not None:
                 await self._api.delete_if_present(RUNS, namespace, name, uid=child.metadata.uid)
             if step in (Step.START, Step.REPEAT):
-                wanted = backfilled_run(schedule, backfill=run.ref, nominal_time=due, defaults=self._defaults())
+                wanted = backfilled_run(
+                    schedule, backfill=run.ref, nominal_time=due, defaults=self._defaults()
+                )
                 try:
                     await self._api.create(RUNS, namespace, wanted)
                 except AlreadyExists:
-                    step = Step.WAIT  # the deleted one still exists, or the schedule has just created its own
+                    # the deleted one still exists, or the schedule has just created its own
+                    step = Step.WAIT
                 except NOT_ADMITTED as error:
                     blocker = not_admitted(f"{wellknown.RUN_KIND} {name_of(wanted)}", error)
                     if not blocker.is_retryable:
@@ -253,8 +289,12 @@ class Backfiller:
         result = BackfillResult(progress=progress, message=message)
         if run is not None and not run.status.is_terminal:
             total = run.status.backfill.total if run.status.backfill is not None else 0
-            result = await self._publish(run, progress, Phase.RUNNING, Reason.RUNNING, message, total=total)
-        return result if progress.active else _ended(progress, Phase.FAILED, Reason.CANCELLED, message)
+            result = await self._publish(
+                run, progress, Phase.RUNNING, Reason.RUNNING, message, total=total
+            )
+        return (
+            result if progress.active else _ended(progress, Phase.FAILED, Reason.CANCELLED, message)
+        )
 
     async def _publish(
         self,
@@ -277,14 +317,18 @@ class Backfiller:
                 now=now,
                 read_generation=run.metadata.generation,
                 start_time=parse(progress.started_at) if progress.started_at else None,
-                backfill=backfill_status(progress, total=total, now=now) if total is not None else None,
+                backfill=backfill_status(progress, total=total, now=now)
+                if total is not None
+                else None,
             )
 
         await self._runs.update_status(run.ref, decide, read=run)
         is_blocked = reason not in (Reason.RUNNING, Reason.SUSPENDED)
         if is_blocked:
             await self._events.record(run.ref, reason=reason, message=message, is_warning=True)
-        return BackfillResult(progress=progress, phase=phase, message=message, is_blocked=is_blocked)
+        return BackfillResult(
+            progress=progress, phase=phase, message=message, is_blocked=is_blocked
+        )
 
 
 def _counted(progress: BackfillProgress, name: str, phase: Phase | None) -> BackfillProgress:
@@ -331,9 +375,13 @@ def describe(progress: BackfillProgress, *, total: int, now: datetime) -> str:
     """What the status of a back-fill in progress says."""
     left = seconds_left(progress, total=total, now=now)
     ended = progress.position - len(progress.active)
-    text = f"{ended} of {total} runs are done: {counts(progress)}, {len(progress.active)} in progress"
+    text = (
+        f"{ended} of {total} runs are done: {counts(progress)}, {len(progress.active)} in progress"
+    )
     return text if left is None else f"{text}; about {duration_text(timedelta(seconds=left))} left"
 
 
-def _ended(progress: BackfillProgress, phase: Phase, reason: Reason, message: str) -> BackfillResult:
+def _ended(
+    progress: BackfillProgress, phase: Phase, reason: Reason, message: str
+) -> BackfillResult:
     return BackfillResult(progress=progress, phase=phase, message=message, outcome=reason)

@@ -1,7 +1,9 @@
-"""`CheckOrigin`: whether what a workflow continues with comes from a workflow that this installation executed.
+"""`CheckOrigin`: whether what a workflow continues with comes from a workflow that this
+installation executed.
 
-A workflow that continues as new passes on how far it has got. Any program with access to the Temporal namespace can execute a
-workflow of its own under the id of one of ours, and continue it as ours, on our task queue, with what it likes.
+A workflow that continues as new passes on how far it has got. Any program with access to the
+Temporal namespace can execute a workflow of its own under the id of one of ours, and continue it as
+ours, on our task queue, with what it likes.
 """
 
 from temporalio import activity
@@ -23,11 +25,14 @@ class OriginChecker:
 
     @activity.defn(name=activity_options.CHECK_ORIGIN.name)
     async def check_origin(self, request: OriginInput) -> OriginResult:
-        """Whether the execution before the calling one was on our task queue. One that was deleted proves nothing."""
+        """Whether the execution before the calling one was on our task queue. One that was deleted
+        proves nothing."""
         info = activity.info()
         try:
             async with call_deadline():
-                found = await describe(self._temporal, info.workflow_id or "", run_id=request.continued_run_id)
+                found = await describe(
+                    self._temporal, info.workflow_id or "", run_id=request.continued_run_id
+                )
         except RPCError as error:
             if error.status not in _UNKNOWN:
                 raise

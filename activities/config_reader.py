@@ -23,9 +23,12 @@ from inferrun.text import one_line
 
 
 class ConfigReader:
-    """Applies the operator's current settings: `defaults`, and `runner_account`, the SA_RUNNER setting or empty."""
+    """Applies the operator's current settings: `defaults`, and `runner_account`, the SA_RUNNER
+    setting or empty."""
 
-    def __init__(self, api: KubeClient, *, defaults: Callable[[], Defaults], runner_account: str) -> None:
+    def __init__(
+        self, api: KubeClient, *, defaults: Callable[[], Defaults], runner_account: str
+    ) -> None:
         self._api = api
         self._defaults = defaults
         self._runner_account = runner_account
@@ -37,11 +40,14 @@ class ConfigReader:
         """
         config, problems = await self._read(run)
         if problems or config is None:
-            raise LaunchBlocked(Reason.CONFIG_NOT_READY, f"InferenceConfig {run.config_name}: {problems}")
+            raise LaunchBlocked(
+                Reason.CONFIG_NOT_READY, f"InferenceConfig {run.config_name}: {problems}"
+            )
         return config
 
     async def find(self, run: InferenceRun) -> InferenceConfig | None:
-        """The run's config, even if runs cannot use it; None if it is missing, not accessible or cannot be parsed."""
+        """The run's config, even if runs cannot use it; None if it is missing, not accessible or
+        cannot be parsed."""
         try:
             await self.check_reference(run)
             config, _ = await self._read(run)
@@ -50,7 +56,8 @@ class ConfigReader:
         return config
 
     def check_launch(self, snapshot: Snapshot) -> None:
-        """Raise LaunchBlocked unless Pods may use the snapshot's service account, image and placement.
+        """Raise LaunchBlocked unless Pods may use the snapshot's service account, image and
+        placement.
 
         Checked before every Job: the settings may have changed since the run started.
         """
@@ -66,7 +73,8 @@ class ConfigReader:
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, describe(problems))
 
     async def check_reference(self, run: InferenceRun) -> None:
-        """Raise LaunchBlocked unless the run may refer to its config. Checked before every Job: a grant may be withdrawn."""
+        """Raise LaunchBlocked unless the run may refer to its config. Checked before every Job: a
+        grant may be withdrawn."""
         own, other = run.metadata.namespace, run.config_namespace
         if own == other or self._defaults().allow_cross_namespace_config:
             return

@@ -1,8 +1,8 @@
-"""`DeleteRun`: deletes a finished run whose config says so, or which its schedule does not keep, and says so where users look
-for it.
+"""`DeleteRun`: deletes a finished run whose config says so, or which its schedule does not keep,
+and says so where users look for it.
 
-Whoever may start workflows can start the one that calls this. What it does is therefore decided here, from the run's
-status, and not by the caller.
+Whoever may start workflows can start the one that calls this. What it does is therefore decided
+here, from the run's status, and not by the caller.
 """
 
 import math
@@ -51,16 +51,20 @@ Postpone = Callable[[RunRef, int], Awaitable[None]]
 class HistoryPruner:
     """Deletes the finished runs of any schedule that its history limits do not keep."""
 
-    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder, postpone: Postpone) -> None:
+    def __init__(
+        self, api: KubeClient, runs: RunStore, *, events: EventRecorder, postpone: Postpone
+    ) -> None:
         self._api = api
         self._runs = runs
         self._events = events
         self._postpone = postpone
 
     async def prune(self, parent: RunRef, *, ending: RunRef | None = None) -> list[str]:
-        """Delete the finished runs beyond the parent's history limits; returns the names of those deleted.
+        """Delete the finished runs beyond the parent's history limits; returns the names of those
+        deleted.
 
-        The one that is `ending`, whose workflow is asking, is always deleted later, however long ago its outcome was written.
+        The one that is `ending`, whose workflow is asking, is always deleted later, however long
+        ago its outcome was written.
 
         Raises KubeError, RPCError, and pydantic.ValidationError if a stored run cannot be parsed.
         """
@@ -74,8 +78,14 @@ class HistoryPruner:
                     deleted += await self._prune_one(parent, child, ending=ending)
         return deleted
 
-    async def _prune_one(self, parent: RunRef, child: InferenceRun, *, ending: RunRef | None) -> list[str]:
-        left = KEPT.total_seconds() if child.ref == ending else seconds_kept(child, now=self._api.now())
+    async def _prune_one(
+        self, parent: RunRef, child: InferenceRun, *, ending: RunRef | None
+    ) -> list[str]:
+        left = (
+            KEPT.total_seconds()
+            if child.ref == ending
+            else seconds_kept(child, now=self._api.now())
+        )
         if not left and await find_reader(self._api, child.ref) is not None:
             left = READER_SECONDS
         if left:
@@ -84,15 +94,23 @@ class HistoryPruner:
         is_success, name = child.status.phase is Phase.SUCCEEDED, child.metadata.name
         limit = "successfulJobsHistoryLimit" if is_success else "failedJobsHistoryLimit"
         message = f"InferenceRun {name} ({child.status.phase}) is deleted: {limit} of {parent.name} keeps no more runs"
-        await self._events.record(child.ref, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
-        if not await self._api.delete_if_present(RUNS, parent.namespace, name, uid=child.metadata.uid):
+        await self._events.record(
+            child.ref, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False
+        )
+        if not await self._api.delete_if_present(
+            RUNS, parent.namespace, name, uid=child.metadata.uid
+        ):
             return []
-        await self._events.record(parent, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
+        await self._events.record(
+            parent, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False
+        )
         return [name]
 
 
 class RunDeleter:
-    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder, pruner: HistoryPruner) -> None:
+    def __init__(
+        self, api: KubeClient, runs: RunStore, *, events: EventRecorder, pruner: HistoryPruner
+    ) -> None:
         self._api = api
         self._runs = runs
         self._events = events
@@ -102,8 +120,9 @@ class RunDeleter:
     async def delete_run(self, request: DeleteRunInput) -> DeletionResult:
         """Delete the run with that UID; a run that is already gone is success.
 
-        The Events come first: after the deletion, a retry would not know what to say. Raises ApplicationError if the run
-        has not ended, or must be kept; if it is merely too early, it can be retried.
+        The Events come first: after the deletion, a retry would not know what to say. Raises
+        ApplicationError if the run has not ended, or must be kept; if it is merely too early, it
+        can be retried.
         """
         ref = request.run
         run = await self._runs.read(ref)
@@ -120,7 +139,9 @@ class RunDeleter:
                 raise _too_early(run, until=now + timedelta(seconds=left), now=now)
             limits = f"the history limits of {schedule.name}"
             if run.metadata.name in await self._pruner.prune(schedule):
-                return DeletionResult(deleted=True, message=f"InferenceRun {ref} is deleted: {limits} do not keep it")
+                return DeletionResult(
+                    deleted=True, message=f"InferenceRun {ref} is deleted: {limits} do not keep it"
+                )
             return DeletionResult(gone=False, message=f"InferenceRun {ref} is kept by {limits}")
         due = run.status.delete_after  # in the status, which users cannot write
         if due is None:
@@ -130,25 +151,35 @@ class RunDeleter:
         config, why = run.config_name, one_line(request.because, limit=BECAUSE_LIMIT)
         because = f"autoDeletePolicy in InferenceConfig {config}{f'; {why}' if why else ''}"
         message = f"InferenceRun {run.metadata.name} ({run.status.phase}) is deleted: {because}"
-        await self._events.record(run.ref, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
-        with suppress(KubeError):  # another Event is on the config, which still exists when users look for the run
+        await self._events.record(
+            run.ref, reason=Reason.AUTO_DELETED, message=message, is_warning=False
+        )
+        # another Event is on the config, which still exists when users look for the run
+        with suppress(KubeError):
             found = await self._api.get(CONFIGS, run.config_namespace, config)
-            subject = Subject(wellknown.CONFIG_KIND, run.config_namespace, config, found["metadata"]["uid"])
-            await self._events.record_on(subject, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
+            subject = Subject(
+                wellknown.CONFIG_KIND, run.config_namespace, config, found["metadata"]["uid"]
+            )
+            await self._events.record_on(
+                subject, reason=Reason.AUTO_DELETED, message=message, is_warning=False
+            )
         if not await self._api.delete_if_present(RUNS, ref.namespace, ref.name, uid=ref.uid):
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         return DeletionResult(deleted=True, message=message)
 
 
 async def find_reader(api: KubeClient, run: RunRef) -> str | None:
-    """The name of a run that has not started and waits for the output of this one. Raises KubeError.
+    """The name of a run that has not started and waits for the output of this one. Raises
+    KubeError.
 
     Once it has started, its contract says where that output is.
     """
     selector = f"status.inputRun.name={run.name}"
     async for item in api.items(RUNS, run.namespace, page_size=LIST_PAGE, fieldSelector=selector):
         status, name = item["status"], str(item["metadata"]["name"])
-        if status.get("phase") not in (Phase.SUCCEEDED, Phase.FAILED) and not status.get("contract"):
+        if status.get("phase") not in (Phase.SUCCEEDED, Phase.FAILED) and not status.get(
+            "contract"
+        ):
             return name
     return None
 
@@ -173,7 +204,8 @@ class AutoDelete:
 async def start_cleanup(
     temporal: Client, run: RunRef, *, delay_seconds: int, because: str, installation: Installation
 ) -> None:
-    """Start the clean-up; one that an earlier try started is success, even if it has already finished."""
+    """Start the clean-up; one that an earlier try started is success, even if it has already
+    finished."""
     with suppress(WorkflowAlreadyStartedError):
         await temporal.start_workflow(
             messages.CLEANUP_WORKFLOW,
@@ -189,4 +221,6 @@ async def start_cleanup(
 
 
 def _too_early(run: InferenceRun, *, until: datetime, now: datetime) -> ApplicationError:
-    return ApplicationError(f"run {run.ref} is kept until {until:%H:%M:%S}", next_retry_delay=until - now)
+    return ApplicationError(
+        f"run {run.ref} is kept until {until:%H:%M:%S}", next_retry_delay=until - now
+    )

@@ -18,9 +18,11 @@ class ScheduleDeleter:
 
     @activity.defn(name=activity_options.DELETE_SCHEDULE.name)
     async def delete_schedule(self, request: DeleteScheduleInput) -> DeletionResult:
-        """Delete the schedule if it is ours and its own run is gone; one that is already gone is success.
+        """Delete the schedule if it is ours and its own run is gone; one that is already gone is
+        success.
 
-        The id of a schedule contains only a part of a long name, so the caller's word is not enough.
+        The id of a schedule contains only a part of a long name, so the caller's word is not
+        enough.
         """
         with ignore_not_found():
             handle = self._temporal.get_schedule_handle(schedule_id(request.parent))

@@ -1,7 +1,7 @@
 """`InspectLaunch`: reads from the cluster how far a launch has got, and how it ended if it has.
 
-What the next Pod needs is provided if another client has removed it: without the run's ConfigMap it cannot start, and a Job whose
-parallelism is 0 has none.
+What the next Pod needs is provided if another client has removed it: without the run's ConfigMap it
+cannot start, and a Job whose parallelism is 0 has none.
 """
 
 import asyncio
@@ -36,7 +36,9 @@ from workflows.timing import ACTIVITIES
 
 
 class LaunchInspector:
-    def __init__(self, api: KubeClient, runs: RunStore, launches: LaunchReader, *, installation: Installation) -> None:
+    def __init__(
+        self, api: KubeClient, runs: RunStore, launches: LaunchReader, *, installation: Installation
+    ) -> None:
         self._api = api
         self._runs = runs
         self._installation = installation
@@ -47,7 +49,8 @@ class LaunchInspector:
     async def inspect_launch(self, request: InspectInput) -> LaunchReport:
         """The state of the launch, with its verdict if it ended."""
         snapshot = await self._launches.snapshot(request)
-        is_divided = snapshot is not None and snapshot.shards > 1  # then Pods that have not ended say since when it ran
+        # then Pods that have not ended say since when it ran
+        is_divided = snapshot is not None and snapshot.shards > 1
         ended, _ = await self._launches.ended_pods(request, shape=request.pod_shape)
         if ended and not is_divided:
             seen = LaunchObjects(None, [], ended_pods=tuple(ended))
@@ -57,15 +60,21 @@ class LaunchInspector:
         objects = await self._launches.objects(request)
         report = await self._launches.report(request, objects, snapshot=snapshot)
         report = await self._launches.with_suspension(request, report)
-        if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
+        if (
+            request.seconds_left is not None
+            and objects.job is not None
+            and report.stage is not LaunchStage.ENDED
+        ):
             await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
         if report.stage in (LaunchStage.WAITING, LaunchStage.POD_LOST):
-            # The next Pod needs a Job that is started, room in a quota, and the run's ConfigMap. One that another client created in
-            # its place is left alone.
+            # The next Pod needs a Job that is started, room in a quota, and the run's ConfigMap.
+            # One that another client created in its place is left alone.
             if objects.job is not None:
                 await self._start_job(request, objects.job)
                 if not objects.pods:
-                    await make_room_for_pod(self._api, request.run, objects.job, installation=self._installation.id)
+                    await make_room_for_pod(
+                        self._api, request.run, objects.job, installation=self._installation.id
+                    )
             run = await self._runs.read(request.run) if request.snapshot else None
             if run is not None:
                 with suppress(LaunchBlocked):
@@ -73,7 +82,8 @@ class LaunchInspector:
         return await self._with_log_tail(request, objects, report, snapshot)
 
     async def _start_job(self, request: InspectInput, job: Object) -> None:
-        """Start a Job that may have no Pod; what prevents that is published, and the activity is tried again."""
+        """Start a Job that may have no Pod; what prevents that is published, and the activity is
+        tried again."""
         try:
             await start_job(self._api, job)
         except NOT_ADMITTED as error:
@@ -81,17 +91,30 @@ class LaunchInspector:
 
             def decide(run: InferenceRun) -> InferenceRunStatus:
                 now = self._api.now()
-                return status_after(run, phase=Phase.PENDING, reason=blocker.reason, message=blocker.message, now=now)
+                return status_after(
+                    run,
+                    phase=Phase.PENDING,
+                    reason=blocker.reason,
+                    message=blocker.message,
+                    now=now,
+                )
 
             await self._runs.update_status(request.run, decide)
             raise
 
     async def _with_log_tail(
-        self, request: InspectInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot | None
+        self,
+        request: InspectInput,
+        objects: LaunchObjects,
+        report: LaunchReport,
+        snapshot: Snapshot | None,
     ) -> LaunchReport:
-        """Add the end of the log of a container that failed: of a custom image only if the operator allows that."""
+        """Add the end of the log of a container that failed: of a custom image only if the operator
+        allows that."""
         verdict = report.verdict
-        named = [pod for pod in objects.pods if verdict is not None and name_of(pod) == verdict.pod_name]
+        named = [
+            pod for pod in objects.pods if verdict is not None and name_of(pod) == verdict.pod_name
+        ]
         pod = pod_state.newest(named or objects.pods)
         if verdict is None or not verdict.exit_code or pod is None or snapshot is None:
             return report
@@ -100,7 +123,9 @@ class LaunchInspector:
         log = ""
         with suppress(KubeError, TimeoutError):  # then it is left out
             async with asyncio.timeout(ACTIVITIES.log):
-                log = await read_log(self._api, request.run.namespace, name_of(pod), container=CONTAINER)
+                log = await read_log(
+                    self._api, request.run.namespace, name_of(pod), container=CONTAINER
+                )
         update = {}
         if snapshot.is_our_runner:
             update["log"] = last_messages(log, limit=LOG_LIMIT)

@@ -1,13 +1,14 @@
 """`LaunchJob`: resolves what a launch executes, ensures that its Job exists, and announces it.
 
-- *Resolve*: contract and snapshot, from the ConfigMap of a run that was started, otherwise from its config; and where the model
-  answers now.
-- *Ensure*: the ConfigMap and the Job, which are created, or adopted if an earlier try or another workflow has created them.
-- *Announce*: the status names the Job, and only then is it started. It gets no Pod before: the request that creates it may arrive
-  when its run, or its launch, has ended.
+- *Resolve*: contract and snapshot, from the ConfigMap of a run that was started, otherwise from its
+  config; and where the model answers now.
+- *Ensure*: the ConfigMap and the Job, which are created, or adopted if an earlier try or another
+  workflow has created them.
+- *Announce*: the status names the Job, and only then is it started. It gets no Pod before: the
+  request that creates it may arrive when its run, or its launch, has ended.
 
-Idempotent by names. What cannot succeed is returned as a result; errors are for conditions that pass, such as an unreachable API
-server, and Temporal retries them.
+Idempotent by names. What cannot succeed is returned as a result; errors are for conditions that
+pass, such as an unreachable API server, and Temporal retries them.
 """
 
 import base64
@@ -72,8 +73,9 @@ class _Obtained:
 
 
 class JobLauncher:
-    """`runner_account` is the SA_RUNNER setting, empty if there is none; `defaults` are read anew for each launch;
-    `events` records when a run begins to wait; `network_policy` restricts the Pods; `traces` are those that Pods add to.
+    """`runner_account` is the SA_RUNNER setting, empty if there is none; `defaults` are read anew
+    for each launch; `events` records when a run begins to wait; `network_policy` restricts the
+    Pods; `traces` are those that Pods add to.
     """
 
     def __init__(
@@ -104,7 +106,8 @@ class JobLauncher:
 
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch_job(self, request: LaunchInput) -> LaunchResult:
-        """The Job of this launch, created or adopted; or what the run waits for, or why it cannot be launched."""
+        """The Job of this launch, created or adopted; or what the run waits for, or why it cannot
+        be launched."""
         run = await self._runs.read(request.run)
         if run is None or run.status.is_terminal:
             return launch_results.ended(run)
@@ -118,7 +121,9 @@ class JobLauncher:
             known = await self._find_known_job(run, name)
             if known is not None:  # what would prevent a new Job does not concern it
                 try:  # its ConfigMap is written again if it was deleted
-                    started = await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
+                    started = await self._config_maps.find_or_restore(
+                        run, snapshot=request.snapshot
+                    )
                 except LaunchBlocked:
                     started = None
                 started = started or read_from_job(known, run, defaults=self._defaults())
@@ -141,16 +146,22 @@ class JobLauncher:
     async def _resolve(self, request: LaunchInput, run: InferenceRun) -> _Launch:
         """The compiled run for a new Job. Raises LaunchBlocked while something prevents it.
 
-        Grants and the operator's settings may have changed since the run started, and the model may have another address.
+        Grants and the operator's settings may have changed since the run started, and the model may
+        have another address.
         """
         await self._configs.check_reference(run)
         is_started, compiled = bool(run.status.snapshot_hash), None
-        started = await self._config_maps.find_or_restore(run, snapshot=request.snapshot) if is_started else None
+        started = (
+            await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
+            if is_started
+            else None
+        )
         if started is None:
             try:
                 compiled = await self._compile(run)
             except LaunchBlocked:
-                # An earlier try may have started the run before its config was deleted: what it wrote applies.
+                # An earlier try may have started the run before its config was deleted: what it
+                # wrote applies.
                 started = None if is_started else await self._config_maps.find_signed(run.ref)
                 if started is None:
                     raise
@@ -168,22 +179,36 @@ class JobLauncher:
             return _Launch(started, started)
         address = await self._models.find(service, namespace=run.metadata.namespace)
         current = compile_with_model(started, address)
-        return _Launch(started, current if current is started else await self._config_maps.write(run.ref, current))
+        return _Launch(
+            started,
+            current if current is started else await self._config_maps.write(run.ref, current),
+        )
 
     async def _compile(self, run: InferenceRun) -> CompiledRun:
         """Contract and snapshot of a run that starts now. Raises LaunchBlocked."""
-        config, defaults, earlier, read = await self._configs.read(run), self._defaults(), None, None
+        config, defaults, earlier, read = (
+            await self._configs.read(run),
+            self._defaults(),
+            None,
+            None,
+        )
         if run.spec.retry_of:
             earlier = await self._runs.find(run.metadata.namespace, run.spec.retry_of)
             if earlier is None:
                 raise missing(run)
-        if (reference := input_reference(run, config, runner_image=defaults.runner_image)) is not None:
-            pinned = pinned_input_run(run) or (pinned_input_run(earlier) if earlier is not None else None)
+        if (
+            reference := input_reference(run, config, runner_image=defaults.runner_image)
+        ) is not None:
+            pinned = pinned_input_run(run) or (
+                pinned_input_run(earlier) if earlier is not None else None
+            )
             read = pinned or await self._input_runs.find(run, reference)
         with noting(seen_in(read)):
             service = service_of(run, config, runner_image=defaults.runner_image)
             address = (
-                await self._models.find(service, namespace=run.metadata.namespace) if service is not None else None
+                await self._models.find(service, namespace=run.metadata.namespace)
+                if service is not None
+                else None
             )
             return compile_run(
                 run,
@@ -208,7 +233,8 @@ class JobLauncher:
         )
 
     async def _ensure(self, run: InferenceRun, body: Object) -> _Obtained:
-        """The Job with this body, created or adopted. Raises LaunchBlocked if the API server does not accept it."""
+        """The Job with this body, created or adopted. Raises LaunchBlocked if the API server does
+        not accept it."""
         signed = self._signatures.signed(body, run=run.ref)
         try:
             return await self._create(run.ref, signed)
@@ -220,15 +246,20 @@ class JobLauncher:
             raise not_admitted(f"Job {name_of(body)}", error, may_pass=has_room_soon) from error
 
     async def _create(self, run: RunRef, body: Object) -> _Obtained:
-        """Create the Job, in place of one that an earlier try of this launch created and the status does not name. That one has
-        not been started. It is not adopted: a user who copied its signature may have put another one in its place.
+        """Create the Job, in place of one that an earlier try of this launch created and the status
+        does not name. That one has not been started. It is not adopted: a user who copied its
+        signature may have put another one in its place.
         """
         try:
             return _Obtained(await self._api.create(JOBS, run.namespace, body))
-        except (AlreadyExists, Forbidden):  # a quota that the earlier Job fills is checked before its name
+        except (AlreadyExists, Forbidden):
+            # a quota that the earlier Job fills is checked before its name
             stored = await self._api.find(JOBS, run.namespace, name_of(body))
-            current = await self._runs.read(run)  # after the Job: the status names it before it is started
-            known = await self._find_known_job(current, name_of(body)) if current is not None else None
+            # after the Job: the status names it before it is started
+            current = await self._runs.read(run)
+            known = (
+                await self._find_known_job(current, name_of(body)) if current is not None else None
+            )
             if known is not None:
                 return _Obtained(known, is_adopted=True)
             if stored is None:
@@ -239,7 +270,8 @@ class JobLauncher:
             return _Obtained(replaced, replaced_uid=uid_of(stored))
 
     async def _find_known_job(self, run: InferenceRun, name: str) -> Object | None:
-        """The Job that the status names, if it has that name. Of one that is gone, what the launch needs to know."""
+        """The Job that the status names, if it has that name. Of one that is gone, what the launch
+        needs to know."""
         known = run.status.job_status
         if known is None or known.name != name or not known.uid:
             return None
@@ -251,17 +283,27 @@ class JobLauncher:
     async def _announce(
         self, request: LaunchInput, run: InferenceRun, launch: _Launch, obtained: _Obtained
     ) -> LaunchResult:
-        """Publish the Job and start it; one whose run or launch has ended meanwhile is deleted, because nothing would follow it."""
+        """Publish the Job and start it; one whose run or launch has ended meanwhile is deleted,
+        because nothing would follow it."""
         job, is_adopted = obtained.job, obtained.is_adopted
         written = await self._publish_job(request, run, launch, obtained)
         has_ended = written is None or written.status.is_terminal
-        other = None if written is None or has_ended else _other_job(written, obtained, launch=request.launch)
+        other = (
+            None
+            if written is None or has_ended
+            else _other_job(written, obtained, launch=request.launch)
+        )
         if has_ended or other is not None:
-            await self._api.delete_if_present(JOBS, request.run.namespace, name_of(job), uid=uid_of(job))
+            await self._api.delete_if_present(
+                JOBS, request.run.namespace, name_of(job), uid=uid_of(job)
+            )
         if has_ended:
             return launch_results.ended(written)
         if other is not None:  # another try created it since the run was read
-            job, is_adopted = launch_results.lost_job(name_of(job), other, run=run, now=self._api.now()), True
+            job, is_adopted = (
+                launch_results.lost_job(name_of(job), other, run=run, now=self._api.now()),
+                True,
+            )
         if not run.spec.suspend:
             await self._start(job)
         workflow = run.status.workflow
@@ -271,14 +313,16 @@ class JobLauncher:
             run,
             launch.started,
             job,
-            pod_shape=shape_of_job(obtained.job) or shape_of_job(self._manifest(request, run, launch.current)),
+            pod_shape=shape_of_job(obtained.job)
+            or shape_of_job(self._manifest(request, run, launch.current)),
             is_adopted=is_adopted,
             is_recovered=is_adopted and is_of_another,
             now=self._api.now(),
         )
 
     async def _start(self, job: Object) -> None:
-        """Start the Job. Raises LaunchBlocked if the API server does not accept that: the next try starts it."""
+        """Start the Job. Raises LaunchBlocked if the API server does not accept that: the next try
+        starts it."""
         try:
             await start_job(self._api, job)
         except NOT_ADMITTED as error:
@@ -296,7 +340,9 @@ class JobLauncher:
             known = current.status.job_status
             if known is not None and known.uid == uid_of(job) and current.status.phase is not None:
                 adopted = acknowledged_status(current, generation=run.metadata.generation)
-                return InferenceRunStatus.model_validate({**adopted.model_dump(), "workflow": workflow})
+                return InferenceRunStatus.model_validate(
+                    {**adopted.model_dump(), "workflow": workflow}
+                )
             return status_after(
                 current,
                 phase=Phase.PENDING,
@@ -307,7 +353,8 @@ class JobLauncher:
                 cleared=("running_since", "records", "pace", "input_run"),
                 **request.shown,
                 input_run=read,
-                contract=base64.b64encode(public_contract(started.contract_json).encode()).decode() or None,
+                contract=base64.b64encode(public_contract(started.contract_json).encode()).decode()
+                or None,
                 snapshot_hash=hash_of(started.texts),
                 job_status={
                     "api_version": "batch/v1",
@@ -351,7 +398,9 @@ class JobLauncher:
             **dict(request.progress),
         )
 
-    async def _publish_blocker(self, ref: RunRef, run: InferenceRun, blocker: LaunchBlocked) -> None:
+    async def _publish_blocker(
+        self, ref: RunRef, run: InferenceRun, blocker: LaunchBlocked
+    ) -> None:
         """Write what the run waits for; the workflow records a blocker that is final."""
         reasons: list[str | None] = []
 
@@ -360,7 +409,12 @@ class JobLauncher:
             before = current.status
             read = blocker.input_run or before.input_run
             published = (before.phase, before.reason, before.message, before.input_run)
-            if published == (Phase.PENDING, blocker.reason, one_line(blocker.message, limit=2048), read):
+            if published == (
+                Phase.PENDING,
+                blocker.reason,
+                one_line(blocker.message, limit=2048),
+                read,
+            ):
                 return None
             return status_after(
                 current,
@@ -375,11 +429,17 @@ class JobLauncher:
 
         written = await self._runs.update_status(ref, decide, read=run)
         if written.changed and reasons[-1] != blocker.reason:
-            must_act = blocker.reason not in (Reason.MODEL_NOT_READY, Reason.WAITING_FOR_RUN)  # what may take time
-            await self._events.record(ref, reason=blocker.reason, message=blocker.message, is_warning=must_act)
+            # what may take time
+            must_act = blocker.reason not in (Reason.MODEL_NOT_READY, Reason.WAITING_FOR_RUN)
+            await self._events.record(
+                ref, reason=blocker.reason, message=blocker.message, is_warning=must_act
+            )
 
-    async def _find_left_over_job(self, request: LaunchInput, run: InferenceRun, name: str) -> LaunchResult:
-        """The Job that a cancelled run left: of this launch, if an earlier try created it, else the one in the status."""
+    async def _find_left_over_job(
+        self, request: LaunchInput, run: InferenceRun, name: str
+    ) -> LaunchResult:
+        """The Job that a cancelled run left: of this launch, if an earlier try created it, else the
+        one in the status."""
         known = run.status.job_status or ObjectReference()
         job = await self._api.find(JOBS, request.run.namespace, name)
         if job is not None and controller_of(job) == request.run.uid:
@@ -395,11 +455,17 @@ class JobLauncher:
 
 
 def _other_job(run: InferenceRun, obtained: _Obtained, *, launch: int) -> str | None:
-    """The UID of the Job that the launch had, if this one must not be executed because the status names another one: of the same
-    name, or of a later launch. An earlier try may have been late to name the one that this one replaces.
+    """The UID of the Job that the launch had, if this one must not be executed because the status
+    names another one: of the same name, or of a later launch. An earlier try may have been late to
+    name the one that this one replaces.
     """
     known, job = run.status.job_status, obtained.job
-    if obtained.is_adopted or known is None or not known.uid or known.uid in (uid_of(job), obtained.replaced_uid):
+    if (
+        obtained.is_adopted
+        or known is None
+        or not known.uid
+        or known.uid in (uid_of(job), obtained.replaced_uid)
+    ):
         return None
     if known.name == name_of(job):
         return known.uid

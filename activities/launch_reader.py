@@ -24,15 +24,23 @@ from workflows.messages import InspectInput, LaunchReport, LaunchStage, Verdict,
 
 class LaunchReader:
     def __init__(
-        self, api: KubeClient, runs: RunStore, *, defaults: Callable[[], Defaults], is_signer: IsSigner
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        *,
+        defaults: Callable[[], Defaults],
+        is_signer: IsSigner,
     ) -> None:
         self._api = api
         self._defaults = defaults
         self._runs = runs
         self._is_signer = is_signer
 
-    async def ended_pods(self, request: InspectInput, *, shape: str) -> tuple[list[Object], list[Object]]:
-        """The Pods of the Job whose end was signalled: those of that shape, which prove a success and nothing else, and others."""
+    async def ended_pods(
+        self, request: InspectInput, *, shape: str
+    ) -> tuple[list[Object], list[Object]]:
+        """The Pods of the Job whose end was signalled: those of that shape, which prove a success
+        and nothing else, and others."""
         seen = await read_ends(request.ends, job_uid=request.job_uid, is_signer=self._is_signer)
         return split_by_shape([end.as_pod() for end in seen], shape=shape)
 
@@ -45,7 +53,9 @@ class LaunchReader:
             run = await self._runs.read(request.run)
             known = run.status.job_status if run is not None else None
             shape = shape_of_job(job) if known is not None and known.uid == request.job_uid else ""
-        pods, others = await list_pods_and_others(self._api, request.run.namespace, request.job_uid, shape=shape)
+        pods, others = await list_pods_and_others(
+            self._api, request.run.namespace, request.job_uid, shape=shape
+        )
         ended, foreign = await self.ended_pods(request, shape=shape)
         controlled = [pod for pod in others if controller_of(pod) == request.job_uid]
         changed = {uid_of(pod): pod for pod in (*foreign, *controlled)}
@@ -55,20 +65,30 @@ class LaunchReader:
         """The run's snapshot: as the workflow remembers it, else as the ConfigMap has it."""
         return await find_snapshot(self._api, self._runs, request.run, remembered=request.snapshot)
 
-    async def report(self, request: InspectInput, objects: LaunchObjects, *, snapshot: Snapshot | None) -> LaunchReport:
-        """The state of the launch. The start of a lost Pod that nobody has seen is taken from the kubelet's Event."""
+    async def report(
+        self, request: InspectInput, objects: LaunchObjects, *, snapshot: Snapshot | None
+    ) -> LaunchReport:
+        """The state of the launch. The start of a lost Pod that nobody has seen is taken from the
+        kubelet's Event."""
         now, seconds = self._api.now(), self._defaults().node_lost_seconds
-        report = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid, node_lost_seconds=seconds, now=now)
+        report = report_on(
+            objects, snapshot=snapshot, pod_uid=request.pod_uid, node_lost_seconds=seconds, now=now
+        )
         report = report.model_copy(update={"cluster_time": now})
-        if report.stage is not LaunchStage.POD_LOST or report.started_at is not None or not request.pod_uid:
+        if (
+            report.stage is not LaunchStage.POD_LOST
+            or report.started_at is not None
+            or not request.pod_uid
+        ):
             return report
         pod = {"metadata": {"uid": request.pod_uid}}
         events = await list_events(self._api, request.run.namespace, pod)
         return report.model_copy(update={"started_at": pod_state.start_in(events)})
 
     async def with_suspension(self, request: InspectInput, report: LaunchReport) -> LaunchReport:
-        """The report, corrected if the Job is gone because the run was suspended: the worker that stopped it has published that,
-        and was killed before the workflow knew, and the run may have been resumed since.
+        """The report, corrected if the Job is gone because the run was suspended: the worker that
+        stopped it has published that, and was killed before the workflow knew, and the run may have
+        been resumed since.
         """
         if report.verdict is None or report.verdict.kind is not VerdictKind.JOB_GONE:
             return report
@@ -86,11 +106,15 @@ class LaunchReader:
 
 
 def suspension_of(run: InferenceRun, *, job_uid: str) -> Verdict | None:
-    """The verdict on the launch whose Job has that UID; None unless the status says that it was the last one before the run was
-    suspended.
+    """The verdict on the launch whose Job has that UID; None unless the status says that it was the
+    last one before the run was suspended.
     """
     status = run.status
-    if status.phase is not Phase.SUSPENDED or status.job_status is None or status.job_status.uid != job_uid:
+    if (
+        status.phase is not Phase.SUSPENDED
+        or status.job_status is None
+        or status.job_status.uid != job_uid
+    ):
         return None
     last = max(status.attempts or [], key=lambda attempt: attempt.launch, default=None)
     if last is None or last.reason != Reason.SUSPENDED or last.launch != status.ended_launches:

@@ -30,9 +30,13 @@ from inferrun.text import one_line
 OTHER_RESOURCES: Final = {
     "services": SERVICES,
     "deployments": Resource("apps/v1", "deployments", is_free_form=True),
-    "llminferenceserviceconfigs": Resource(f"{GROUP}/v1alpha1", "llminferenceserviceconfigs", is_free_form=True),
+    "llminferenceserviceconfigs": Resource(
+        f"{GROUP}/v1alpha1", "llminferenceserviceconfigs", is_free_form=True
+    ),
     "servingruntimes": Resource(f"{GROUP}/v1alpha1", "servingruntimes", is_free_form=True),
-    "clusterservingruntimes": Resource(f"{GROUP}/v1alpha1", "clusterservingruntimes", is_free_form=True),
+    "clusterservingruntimes": Resource(
+        f"{GROUP}/v1alpha1", "clusterservingruntimes", is_free_form=True
+    ),
 }
 
 
@@ -42,11 +46,14 @@ class ModelReader:
         self._kinds = KServeKinds(api)
 
     async def find(self, service: WantedService, *, namespace: str) -> ModelAddress:
-        """Where the model answers, for a run of that namespace. Raises LaunchBlocked while it does not answer, or if it never
-        will; or unless the run may refer to the object, which is checked before every Job: a grant may be withdrawn.
+        """Where the model answers, for a run of that namespace. Raises LaunchBlocked while it does
+        not answer, or if it never will; or unless the run may refer to the object, which is checked
+        before every Job: a grant may be withdrawn.
         """
         kind, own, other = service.kind, namespace, service.namespace
-        if not await may_refer(self._api, kind=kind, from_namespace=own, to_namespace=other, name=service.name):
+        if not await may_refer(
+            self._api, kind=kind, from_namespace=own, to_namespace=other, name=service.name
+        ):
             field = "spec.kserve.serviceRef.namespace of the InferenceConfig"
             text = refusal(kind=kind, field=field, from_namespace=own, to_namespace=other)
             raise LaunchBlocked(Reason.MODEL_NAMESPACE_NOT_ALLOWED, text, service=service)
@@ -58,26 +65,38 @@ class ModelReader:
             answer = resolve(item, service.wanted, others, now=self._api.now())
         if isinstance(answer, NotYet):
             unwatched = answer.is_other
-            raise LaunchBlocked(Reason.MODEL_NOT_READY, answer.message, service=service, is_unwatched=unwatched)
+            raise LaunchBlocked(
+                Reason.MODEL_NOT_READY, answer.message, service=service, is_unwatched=unwatched
+            )
         if isinstance(answer, Never):
-            raise LaunchBlocked(Reason.MODEL_FAILED, answer.message, is_retryable=False, service=service)
+            raise LaunchBlocked(
+                Reason.MODEL_FAILED, answer.message, is_retryable=False, service=service
+            )
         return answer
 
     async def read(self, service: WantedService) -> Object:
         """The object. Raises LaunchBlocked if it does not exist or cannot be read."""
         resource = await self._kinds.find(service.kind)
         if resource is None:
-            raise LaunchBlocked(Reason.KSERVE_NOT_INSTALLED, not_installed(service.kind), service=service)
+            raise LaunchBlocked(
+                Reason.KSERVE_NOT_INSTALLED, not_installed(service.kind), service=service
+            )
         try:
             found = await self._api.get(resource, service.namespace, service.name)
         except Forbidden as error:
             text = f"{service} is not accessible to this installation: {one_line(str(error))}"
-            raise LaunchBlocked(Reason.MODEL_NAMESPACE_NOT_ALLOWED, text, service=service) from error
+            raise LaunchBlocked(
+                Reason.MODEL_NAMESPACE_NOT_ALLOWED, text, service=service
+            ) from error
         except NotFound:
             self._kinds.forget()  # the kind may be gone, too
-            raise LaunchBlocked(Reason.MODEL_NOT_READY, missing(str(service)), service=service) from None
+            raise LaunchBlocked(
+                Reason.MODEL_NOT_READY, missing(str(service)), service=service
+            ) from None
         if why := unreadable_because(found):
-            raise LaunchBlocked(Reason.MODEL_NOT_READY, too_large(str(service), why), service=service)
+            raise LaunchBlocked(
+                Reason.MODEL_NOT_READY, too_large(str(service), why), service=service
+            )
         return {**found, "kind": service.kind}
 
     async def _read_other(self, other: Other) -> Stored | Unreadable | None:

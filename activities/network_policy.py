@@ -1,4 +1,5 @@
-"""The NetworkPolicy for Pods of runs, copied from the namespace of the release into that of a run before its first Job."""
+"""The NetworkPolicy for Pods of runs, copied from the namespace of the release into that of a run
+before its first Job."""
 
 import time
 
@@ -9,7 +10,8 @@ from inferrun.kube.errors import NOT_ADMITTED
 from inferrun.kube.objects import NETWORK_POLICIES
 
 SECONDS = 60
-"""Seconds after which a copy is made again, because the policy may have changed, or the namespace been deleted and created."""
+"""Seconds after which a copy is made again, because the policy may have changed, or the namespace
+been deleted and created."""
 
 
 class NetworkPolicyCopier:
@@ -22,9 +24,14 @@ class NetworkPolicyCopier:
         self._copied: dict[str, float] = {}
 
     async def copy_to(self, namespace: str) -> None:
-        """Make sure that the namespace has a recent copy. Raises LaunchBlocked if the API server does not accept it."""
+        """Make sure that the namespace has a recent copy. Raises LaunchBlocked if the API server
+        does not accept it."""
         now = time.monotonic()
-        if not self._name or namespace == self._home or self._copied.get(namespace, -SECONDS) > now - SECONDS:
+        if (
+            not self._name
+            or namespace == self._home
+            or self._copied.get(namespace, -SECONDS) > now - SECONDS
+        ):
             return
         policy = await self._api.find(NETWORK_POLICIES, self._home, self._name)
         if policy is None:  # the release was upgraded without one

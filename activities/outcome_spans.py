@@ -1,4 +1,5 @@
-"""The spans of a run that has ended, from its status: its own, and those of its launches and of their replaced Pods. Pure."""
+"""The spans of a run that has ended, from its status: its own, and those of its launches and of
+their replaced Pods. Pure."""
 
 from datetime import datetime
 
@@ -13,23 +14,37 @@ from workflows.messages import RecordInput
 def outcome_spans(request: RecordInput, run: InferenceRun | None, *, now: datetime) -> list[Span]:
     """`run` is the run with its outcome, None if it was deleted.
 
-    Each launch has a span, also those that the status no longer lists: their Pods have written spans below it.
+    Each launch has a span, also those that the status no longer lists: their Pods have written
+    spans below it.
     """
     ref = request.run
     attempts = run.status.attempts if run is not None else request.attempts
     known = [one.start_time for one in attempts if one.start_time is not None]
-    start = (run.metadata.creation_timestamp if run is not None else None) or min(known, default=now)
+    start = (run.metadata.creation_timestamp if run is not None else None) or min(
+        known, default=now
+    )
     end = (run.status.completion_time if run is not None else None) or now
     listed = {one.launch: one for one in attempts if not one.replaced}
     launches = [
         _launch_span(ref, launch, listed.get(launch), start=start)
         for launch in range(1, max((one.launch for one in attempts), default=0) + 1)
     ]
-    return [_run_span(request, run, start=start, end=end), *launches, *_replaced(ref, attempts, end=end)]
+    return [
+        _run_span(request, run, start=start, end=end),
+        *launches,
+        *_replaced(ref, attempts, end=end),
+    ]
 
 
-def _run_span(request: RecordInput, run: InferenceRun | None, *, start: datetime, end: datetime) -> Span:
-    phase, reason, message, records = request.phase, str(request.reason), str(request.message), request.records
+def _run_span(
+    request: RecordInput, run: InferenceRun | None, *, start: datetime, end: datetime
+) -> Span:
+    phase, reason, message, records = (
+        request.phase,
+        str(request.reason),
+        str(request.message),
+        request.records,
+    )
     schedule = None
     if run is not None:
         phase, reason = run.status.phase or phase, run.status.reason or reason
@@ -56,7 +71,8 @@ def _run_span(request: RecordInput, run: InferenceRun | None, *, start: datetime
 
 
 def _launch_span(run: RunRef, launch: int, found: Attempt | None, *, start: datetime) -> Span:
-    """The span of a launch. One that the status no longer lists (None) has neither duration nor outcome."""
+    """The span of a launch. One that the status no longer lists (None) has neither duration nor
+    outcome."""
     begin = (found.start_time or found.completion_time if found else None) or start
     return Span(
         run=run,

@@ -41,10 +41,17 @@ class StatusPublisher:
         written = await self._runs.update_status(request.run, decide)
         if written.changed:
             await self._events.record(
-                request.run, reason=request.reason, message=request.message, is_warning=request.warning
+                request.run,
+                reason=request.reason,
+                message=request.message,
+                is_warning=request.warning,
             )
         if request.ended_job and written.run is not None:
-            namespace, name, uid = request.run.namespace, request.ended_job, request.discarded_job_uid
+            namespace, name, uid = (
+                request.run.namespace,
+                request.ended_job,
+                request.discarded_job_uid,
+            )
             if uid:  # its Pod never ran: a run that waits for days leaves nothing behind
                 await self._api.delete_if_present(JOBS, namespace, name, uid=uid)
             else:

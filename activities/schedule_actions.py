@@ -10,11 +10,13 @@ from inferrun.names import schedule_id
 from inferrun.run_ref import RunRef
 
 TRIES: Final = 5
-"""The number of times that a schedule is asked, once a second: it lists an action only after having started it."""
+"""The number of times that a schedule is asked, once a second: it lists an action only after having
+started it."""
 
 
 class ScheduleActions:
-    """The latest actions of schedules. They name a workflow that was started because somebody triggered the schedule."""
+    """The latest actions of schedules. They name a workflow that was started because somebody
+    triggered the schedule."""
 
     def __init__(self, temporal: Client) -> None:
         self._temporal = temporal
@@ -31,8 +33,15 @@ class ScheduleActions:
                     found = await handle.describe()
             if found is None:
                 return False
-            actions = [*found.info.running_actions, *(recent.action for recent in found.info.recent_actions)]
-            started = [one.workflow_id for one in actions if isinstance(one, ScheduleActionExecutionStartWorkflow)]
+            actions = [
+                *found.info.running_actions,
+                *(recent.action for recent in found.info.recent_actions),
+            ]
+            started = [
+                one.workflow_id
+                for one in actions
+                if isinstance(one, ScheduleActionExecutionStartWorkflow)
+            ]
             if workflow_id in started:
                 return True
         return False

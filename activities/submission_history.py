@@ -1,9 +1,10 @@
-"""What Temporal remembers of runs that have since been deleted: earlier submissions with the same workflow id, and the run that an
-earlier try of the same submission created.
+"""What Temporal remembers of runs that have since been deleted: earlier submissions with the same
+workflow id, and the run that an earlier try of the same submission created.
 
-By default the server's visibility API allows ten requests per second and namespace, which the shim's sweep needs as well. So it is
-asked only before a run is created for a program and by later tries, and submissions that arrive at the same time share the request
-for earlier ones. Any program can execute a workflow of that type and id with any result: only those on our own task queue count.
+By default the server's visibility API allows ten requests per second and namespace, which the
+shim's sweep needs as well. So it is asked only before a run is created for a program and by later
+tries, and submissions that arrive at the same time share the request for earlier ones. Any program
+can execute a workflow of that type and id with any result: only those on our own task queue count.
 """
 
 import asyncio
@@ -36,9 +37,10 @@ IDS_LIMIT = 100
 """Workflow ids in a request; each has at most 1,000 characters."""
 
 FILTERABLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f'\"\\?]*")
-"""Workflow ids that a list filter finds. No literal finds one with a backslash, a double quote, a control character, or an
-apostrophe at an end: the filter's parser takes escapes away, and what follows it adds others. On PostgreSQL, a question mark in
-a literal is taken for a parameter, and every request fails (servers 1.29.1 and 1.32.1; on PostgreSQL 1.29.1)."""
+"""Workflow ids that a list filter finds. No literal finds one with a backslash, a double quote, a
+control character, or an apostrophe at an end: the filter's parser takes escapes away, and what
+follows it adds others. On PostgreSQL, a question mark in a literal is taken for a parameter, and
+every request fails (servers 1.29.1 and 1.32.1; on PostgreSQL 1.29.1)."""
 
 ROUNDING: Final = timedelta(seconds=1)
 """Filters have times in whole seconds."""
@@ -78,35 +80,49 @@ class SubmissionHistory:
         self._turn = asyncio.Lock()
         """Held for a while by each request."""
 
-    async def find_deleted(self, namespace: str, name: str, *, since: datetime) -> SubmissionStatus | None:
-        """The end of a run of that name, which is gone, by the workflows that have been started for it since; None without any."""
+    async def find_deleted(
+        self, namespace: str, name: str, *, since: datetime
+    ) -> SubmissionStatus | None:
+        """The end of a run of that name, which is gone, by the workflows that have been started for
+        it since; None without any."""
         gone = None
         with _ignore_refusal():
-            async for execution, run in self._of_runs(namespace, name, also=f"AND StartTime >= '{rfc3339(since)}'"):
+            async for execution, run in self._of_runs(
+                namespace, name, also=f"AND StartTime >= '{rfc3339(since)}'"
+            ):
                 gone = submission_status(run, None)
                 if (result := await self._result(execution)) is not None:
                     return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
         return gone
 
-    async def _of_runs(self, namespace: str, name: str, *, also: str = "") -> AsyncIterator[tuple[Execution, RunRef]]:
+    async def _of_runs(
+        self, namespace: str, name: str, *, also: str = ""
+    ) -> AsyncIterator[tuple[Execution, RunRef]]:
         """The workflows that have executed runs of that name, and these runs."""
         prefix = run_workflow_id(RunRef(namespace=namespace, name=name, uid=""))
         ours = f"WorkflowType = '{RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
-        async for execution in list_executions(self._temporal, f"{ours} AND WorkflowId STARTS_WITH '{prefix}' {also}"):
+        async for execution in list_executions(
+            self._temporal, f"{ours} AND WorkflowId STARTS_WITH '{prefix}' {also}"
+        ):
             run = await read_run(execution, installation=self._installation)
             if run is not None and run.name == name:
                 yield execution, run
 
     async def find(self, request: SubmitInput) -> SubmissionStatus | None:
-        """The end of the earlier submission with that id, or its mismatch; None if there is none whose run ended."""
+        """The end of the earlier submission with that id, or its mismatch; None if there is none
+        whose run ended."""
         workflow_id = request.workflow_id
         with _ignore_refusal():
             is_filterable = FILTERABLE_ID.fullmatch(workflow_id) is not None
-            for execution in await (self._closed(workflow_id) if is_filterable else self._closed_around_run(request)):
+            for execution in await (
+                self._closed(workflow_id) if is_filterable else self._closed_around_run(request)
+            ):
                 result = await self._result(execution)
                 if result is None:
                     continue
-                earlier = await read_submission(self._temporal, workflow_id, run_id=execution.run_id)
+                earlier = await read_submission(
+                    self._temporal, workflow_id, run_id=execution.run_id
+                )
                 if earlier is None or earlier.request_hash != request.submission.request_hash:
                     return mismatched(workflow_id)
                 run = RunRef(namespace=result.namespace, name=result.name, uid=result.uid)
@@ -114,8 +130,8 @@ class SubmissionHistory:
         return None
 
     async def _closed_around_run(self, request: SubmitInput) -> list[Execution]:
-        """Those with an id that no filter finds: they were open while a run of its name was executed, and the name has a digest of
-        the id."""
+        """Those with an id that no filter finds: they were open while a run of its name was
+        executed, and the name has a digest of the id."""
         await self._take_turn()
         found = []
         name = submitted_run_name(request.workflow_id)
@@ -126,7 +142,11 @@ class SubmissionHistory:
                 f"WorkflowType = '{WORKFLOW_TYPE}' AND TaskQueue = '{self._task_queue}' AND {CLOSED} "
                 f"AND StartTime <= '{rfc3339(latest)}' AND CloseTime >= '{rfc3339(earliest)}'"
             )
-            found += [one async for one in list_executions(self._temporal, query) if one.id == request.workflow_id]
+            found += [
+                one
+                async for one in list_executions(self._temporal, query)
+                if one.id == request.workflow_id
+            ]
         return found
 
     async def _take_turn(self) -> None:
@@ -155,10 +175,13 @@ class SubmissionHistory:
         return found
 
     async def _result(self, execution: Execution) -> RunResult | None:
-        """The result of an execution, also of one whose run failed; None if it is open, or closed in any other way."""
+        """The result of an execution, also of one whose run failed; None if it is open, or closed
+        in any other way."""
         if execution.is_open:
             return None
-        handle = self._temporal.get_workflow_handle(execution.id, run_id=execution.run_id, result_type=RunResult)
+        handle = self._temporal.get_workflow_handle(
+            execution.id, run_id=execution.run_id, result_type=RunResult
+        )
         try:
             with ignore_not_found():
                 result: RunResult | None = await handle.result(follow_runs=False)

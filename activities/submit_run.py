@@ -1,11 +1,13 @@
-"""`SubmitRun`: creates the run of a submission, or finds the one that the same submission created earlier.
+"""`SubmitRun`: creates the run of a submission, or finds the one that the same submission created
+earlier.
 
-Idempotent by the run's name. What cannot succeed is returned as a result; an unreachable API server is an error, which
-Temporal retries. So is a rejection of a schedule's run by a quota, a role or an admission webhook, because there is nobody
-to repeat the request; it is retried until the run's starting deadline. An Event on the schedule says why a run was not created.
+Idempotent by the run's name. What cannot succeed is returned as a result; an unreachable API server
+is an error, which Temporal retries. So is a rejection of a schedule's run by a quota, a role or an
+admission webhook, because there is nobody to repeat the request; it is retried until the run's
+starting deadline. An Event on the schedule says why a run was not created.
 
-Temporal applies a schedule's `concurrencyPolicy` to the workflows that it remembers. What decides is which of the schedule's runs
-are in progress in the cluster.
+Temporal applies a schedule's `concurrencyPolicy` to the workflows that it remembers. What decides
+is which of the schedule's runs are in progress in the cluster.
 """
 
 from collections.abc import Awaitable, Callable
@@ -37,15 +39,18 @@ from workflows import activity_options
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput, refused
 
 REPLACEMENT_DELAY = timedelta(seconds=2)
-"""Until a run that replaces others is tried again. They take up to their Pods' grace period to end."""
+"""Until a run that replaces others is tried again. They take up to their Pods' grace period to
+end."""
 
 EARLY = timedelta(seconds=10)
-"""The time by which the clocks of Temporal's processes may differ. That of the worker is not asked."""
+"""The time by which the clocks of Temporal's processes may differ. That of the worker is not
+asked."""
 
 
 class RunSubmitter:
-    """`defaults` say which labels and annotations schedules pass on. `cancel` requests the cancellation of a run. Which namespaces
-    submissions may reach is checked for each activity (`worker.caller_check`).
+    """`defaults` say which labels and annotations schedules pass on. `cancel` requests the
+    cancellation of a run. Which namespaces submissions may reach is checked for each activity
+    (`worker.caller_check`).
     """
 
     def __init__(
@@ -73,7 +78,9 @@ class RunSubmitter:
         namespace = request.submission.namespace
         parent = request.submission.parent
         if parent is not None:
-            schedule = await self._runs.read(RunRef(namespace=namespace, name=parent.name, uid=parent.uid))
+            schedule = await self._runs.read(
+                RunRef(namespace=namespace, name=parent.name, uid=parent.uid)
+            )
             return await self._submit_scheduled(request, schedule)
         wanted = submitted_run(request.submission, workflow_id=request.workflow_id)
         found = await self._runs.find(namespace, name_of(wanted))
@@ -87,8 +94,11 @@ class RunSubmitter:
         except Forbidden as error:
             return rejected(Reason.REQUEST_REFUSED, str(error))
 
-    async def _submit_scheduled(self, request: SubmitInput, schedule: InferenceRun | None) -> SubmissionStatus:
-        """The run of a schedule for its nominal time; `schedule` is None if the scheduled run no longer exists."""
+    async def _submit_scheduled(
+        self, request: SubmitInput, schedule: InferenceRun | None
+    ) -> SubmissionStatus:
+        """The run of a schedule for its nominal time; `schedule` is None if the scheduled run no
+        longer exists."""
         if schedule is None or not schedule.spec.is_schedule:
             return SubmissionStatus(standing=SubmissionState.NO_PARENT)
         namespace = schedule.metadata.namespace
@@ -109,7 +119,9 @@ class RunSubmitter:
             return await self._deleted(wanted, namespace) or await self._reported(schedule, settled)
         others = await self._in_progress(schedule)
         # By the clock that decides when a schedule is due.
-        missed = missed_because(schedule, nominal_time=due, now=activity.info().started_time, others=others)
+        missed = missed_because(
+            schedule, nominal_time=due, now=activity.info().started_time, others=others
+        )
         if missed is not None:
             return await self._reported(schedule, rejected(*missed))
         if others:  # Temporal tries again to create the new one
@@ -119,53 +131,76 @@ class RunSubmitter:
                         if wellknown.ANNOTATION_CANCEL_REQUESTED not in run.metadata.annotations:
                             await self._cancel(run.ref)
             text = f"{others[0].ref} is being cancelled (concurrencyPolicy: Replace); the next run is created when it has ended"
-            raise ApplicationError(text, type=str(Reason.CANCELLED), next_retry_delay=REPLACEMENT_DELAY)
-        # The run of a time that somebody triggered, which is not accounted for. One that overlapped was taken back.
+            raise ApplicationError(
+                text, type=str(Reason.CANCELLED), next_retry_delay=REPLACEMENT_DELAY
+            )
+        # The run of a time that somebody triggered, which is not accounted for. One that overlapped
+        # was taken back.
         earlier = await self._deleted(wanted, namespace)
-        if earlier is not None and earlier.result is not None and earlier.result.reason is not Reason.RUN_DELETED:
+        if (
+            earlier is not None
+            and earlier.result is not None
+            and earlier.result.reason is not Reason.RUN_DELETED
+        ):
             return earlier
         try:
             created = await self._create(namespace, wanted)
         except (Forbidden, AdmissionUnavailable) as error:
             blocker = not_admitted(f"{wellknown.RUN_KIND} {name_of(wanted)}", error)
             if not blocker.may_pass or activity.info().attempt > PATIENT_TRIES:
-                await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
+                await self._events.record(
+                    schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True
+                )
             raise
         if created.run is not None:
             await self._take_back_if_overlapping(created.run, schedule)
         return await self._reported(schedule, created)
 
-    async def _due_time(self, request: SubmitInput, schedule: InferenceRun) -> tuple[datetime, bool]:
-        """The nominal time, and whether somebody triggered the schedule at another time than those at which it fires. Raises
-        ApplicationError: whoever may start workflows may claim to be a schedule.
+    async def _due_time(
+        self, request: SubmitInput, schedule: InferenceRun
+    ) -> tuple[datetime, bool]:
+        """The nominal time, and whether somebody triggered the schedule at another time than those
+        at which it fires. Raises ApplicationError: whoever may start workflows may claim to be a
+        schedule.
         """
         due = parse(request.nominal_time) if request.nominal_time else None
         if due is None or due > activity.info().started_time + EARLY:
             raise refused("parent: unknown field; it is set by schedules, when a run is due")
         is_triggered = not is_nominal_time(schedule, due.replace(microsecond=0))
         if is_triggered and not await self._actions.has_started(schedule.ref, request.workflow_id):
-            raise refused("parent: unknown field; it is set by schedules, and this workflow was not started by one")
+            raise refused(
+                "parent: unknown field; it is set by schedules, and this workflow was not started by one"
+            )
         return due, is_triggered
 
     async def _deleted(self, wanted: Object, namespace: str) -> SubmissionStatus | None:
-        """The end of the run if an earlier try created it and it was deleted before this one: the worker that created it died."""
+        """The end of the run if an earlier try created it and it was deleted before this one: the
+        worker that created it died."""
         info = activity.info()
         if info.attempt == 1:
             return None
-        return await self._history.find_deleted(namespace, name_of(wanted), since=info.scheduled_time)
+        return await self._history.find_deleted(
+            namespace, name_of(wanted), since=info.scheduled_time
+        )
 
     async def _take_back_if_overlapping(self, run: RunRef, schedule: InferenceRun) -> None:
-        """Delete a run beside which another one was created, and have Temporal try again. One that has been launched remains the
-        run of its time, and is cancelled.
+        """Delete a run beside which another one was created, and have Temporal try again. One that
+        has been launched remains the run of its time, and is cancelled.
         """
-        text = f"another run was created at the same moment as {run}, which must not overlap with it"
+        text = (
+            f"another run was created at the same moment as {run}, which must not overlap with it"
+        )
         while mine := overlapping(run, await self._in_progress(schedule)):
             if mine.status.job_status is not None:
                 await self._cancel(run)
-                await self._events.record(run, reason=Reason.CANCELLED, message=text, is_warning=True)
+                await self._events.record(
+                    run, reason=Reason.CANCELLED, message=text, is_warning=True
+                )
                 return
             version = mine.metadata.resource_version
-            if await self._api.delete_if_present(RUNS, run.namespace, run.name, uid=run.uid, version=version):
+            if await self._api.delete_if_present(
+                RUNS, run.namespace, run.name, uid=run.uid, version=version
+            ):
                 raise ApplicationError(text, type=str(Reason.MISSED))
 
     async def _in_progress(self, schedule: InferenceRun) -> list[InferenceRun]:
@@ -176,7 +211,9 @@ class RunSubmitter:
     async def _reported(self, schedule: InferenceRun, status: SubmissionStatus) -> SubmissionStatus:
         """The status. Nobody else hears that a run of a schedule was refused."""
         if status.standing is SubmissionState.REFUSED:
-            await self._events.record(schedule.ref, reason=status.reason, message=status.message, is_warning=True)
+            await self._events.record(
+                schedule.ref, reason=status.reason, message=status.message, is_warning=True
+            )
         return status
 
     async def _create(self, namespace: str, wanted: Object) -> SubmissionStatus:

@@ -1,6 +1,8 @@
-"""`ReadRun`, `ReadSpec` and `EditRun`: what a submission or a run's workflow asks about a run, and what programs ask of it.
+"""`ReadRun`, `ReadSpec` and `EditRun`: what a submission or a run's workflow asks about a run, and
+what programs ask of it.
 
-The request to cancel is stored on the run, where it survives every process, and sent to the run's workflow, which acts at once.
+The request to cancel is stored on the run, where it survives every process, and sent to the run's
+workflow, which acts at once.
 """
 
 from contextlib import suppress
@@ -19,7 +21,14 @@ from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import Progress, progress_of
 from workflows import activity_options
-from workflows.messages import EditInput, RunEdit, RunRequest, SpecChanged, SpecResult, SubmissionStatus
+from workflows.messages import (
+    EditInput,
+    RunEdit,
+    RunRequest,
+    SpecChanged,
+    SpecResult,
+    SubmissionStatus,
+)
 from workflows.run_clock import timeout_of
 
 
@@ -39,7 +48,9 @@ class SubmittedRuns:
         run = await self._runs.read(request.run)
         if run is None:
             return SpecResult()
-        return SpecResult(spec=SpecChanged(timeout_seconds=timeout_of(run.spec), suspend=bool(run.spec.suspend)))
+        return SpecResult(
+            spec=SpecChanged(timeout_seconds=timeout_of(run.spec), suspend=bool(run.spec.suspend))
+        )
 
     async def read_progress(self, run: RunRef) -> Progress | None:
         """How far the run has got; None if it does not exist."""
@@ -48,7 +59,8 @@ class SubmittedRuns:
 
     @activity.defn(name=activity_options.EDIT_RUN.name)
     async def edit_run(self, request: EditInput) -> SubmissionStatus:
-        """Suspend, resume or cancel a run that has not ended; returns the state of the run, or why the edit was rejected."""
+        """Suspend, resume or cancel a run that has not ended; returns the state of the run, or why
+        the edit was rejected."""
         run = await self._runs.read(request.run)
         if run is not None and run.spec.is_schedule:
             return rejected(Reason.REQUEST_REFUSED, f"InferenceRun {request.run} is a schedule")
@@ -57,7 +69,9 @@ class SubmittedRuns:
                 await self.cancel(request.run)
             elif bool(run.spec.suspend) != (request.edit is RunEdit.SUSPEND):
                 try:
-                    await self._patch(request.run, {"spec": {"suspend": request.edit is RunEdit.SUSPEND}})
+                    await self._patch(
+                        request.run, {"spec": {"suspend": request.edit is RunEdit.SUSPEND}}
+                    )
                 except NOT_ADMITTED as error:
                     return rejected(Reason.REQUEST_REFUSED, str(error))
             run = await self._runs.read(request.run)
@@ -65,7 +79,9 @@ class SubmittedRuns:
 
     async def cancel(self, run: RunRef) -> None:
         """Request the cancellation of a run; one that is gone is success."""
-        await self._patch(run, {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
+        await self._patch(
+            run, {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
+        )
         await cancel_run(self._temporal, run)
 
     async def _patch(self, run: RunRef, fields: Object) -> None:

@@ -1,7 +1,9 @@
-"""`VerifyOutput`: finds out whether a run's output is committed if the launch left no readable result.
+"""`VerifyOutput`: finds out whether a run's output is committed if the launch left no readable
+result.
 
-A Job with the built-in runner's image and the output's mounts asks the store. The first call creates it and publishes that it is
-under way; a later one, after the observer's signal, names it by its UID and reads what it found. Idempotent by the Job's name.
+A Job with the built-in runner's image and the output's mounts asks the store. The first call
+creates it and publishes that it is under way; a later one, after the observer's signal, names it by
+its UID and reads what it found. Idempotent by the Job's name.
 """
 
 from temporalio import activity
@@ -55,7 +57,9 @@ class OutputVerifier:
             return VerifyResult(finding=answer)
         return await self._verify(request, run, compiled)
 
-    async def _verify(self, request: VerifyInput, run: InferenceRun, compiled: CompiledRun) -> VerifyResult:
+    async def _verify(
+        self, request: VerifyInput, run: InferenceRun, compiled: CompiledRun
+    ) -> VerifyResult:
         body = manifests.verify_job(
             request.run,
             compiled,
@@ -73,7 +77,9 @@ class OutputVerifier:
         except NOT_ADMITTED as error:
             return await self._refused(request, run, error)
         if job is None:
-            return VerifyResult(finding=_unknown(f"Job {name_of(body)} exists and does not belong to this run"))
+            return VerifyResult(
+                finding=_unknown(f"Job {name_of(body)} exists and does not belong to this run")
+            )
         name, uid = name_of(job), uid_of(job)
         finding = await self._finding(job)
         if finding is None and request.must_conclude:
@@ -83,9 +89,12 @@ class OutputVerifier:
             return VerifyResult(finding=finding, job_uid=uid)
         written = await self._publish(request, run) if finding is None else None
         has_ended = written is not None and (written.run is None or written.run.status.is_terminal)
-        if finding is not None or has_ended:  # another container of its Pod runs on, or nobody would read what it finds
+        # another container of its Pod runs on, or nobody would read what it finds
+        if finding is not None or has_ended:
             await self._api.delete_if_present(JOBS, namespace, name, uid=uid)
-            return VerifyResult(gone=True) if has_ended else VerifyResult(finding=finding, job_uid=uid)
+            return (
+                VerifyResult(gone=True) if has_ended else VerifyResult(finding=finding, job_uid=uid)
+            )
         try:
             await start_job(self._api, job)
         except NOT_ADMITTED as error:
@@ -93,19 +102,25 @@ class OutputVerifier:
         await make_room_for_pod(self._api, request.run, job, installation=self._installation.id)
         return VerifyResult(job_uid=uid)
 
-    async def _refused(self, request: VerifyInput, run: InferenceRun, error: KubeError) -> VerifyResult:
-        """What follows if the API server does not admit the Job or its start: the error is raised again while that may change."""
+    async def _refused(
+        self, request: VerifyInput, run: InferenceRun, error: KubeError
+    ) -> VerifyResult:
+        """What follows if the API server does not admit the Job or its start: the error is raised
+        again while that may change."""
         rejection = one_line(f"the verifying Job was not admitted: {error}")
         if isinstance(error, Invalid) or _is_time_up(request):
             return VerifyResult(finding=_unknown(rejection))
         current = (await self._publish(request, run, rejection=rejection)).run
         if current is None or current.status.is_terminal:
             return VerifyResult(gone=True)
-        await make_room(self._api, request.run, error, launch=request.launch, installation=self._installation.id)
+        await make_room(
+            self._api, request.run, error, launch=request.launch, installation=self._installation.id
+        )
         raise error  # the activity is tried again
 
     async def _create(self, request: VerifyInput, body: Object) -> Object | None:
-        """Create the Job, in place of one that a try created whose result did not arrive; None if another one has its name."""
+        """Create the Job, in place of one that a try created whose result did not arrive; None if
+        another one has its name."""
         namespace, signed = request.run.namespace, self._signatures.signed(body, run=request.run)
         try:
             return await self._api.create(JOBS, namespace, signed)
@@ -114,7 +129,8 @@ class OutputVerifier:
             return await self._signatures.replace_job(stored, signed, run=request.run)
 
     async def _finding(self, job: Object) -> OutputFinding | None:
-        """The finding of the Job's Pod; unknown, with the reason, if all its Pods failed, and None while one may still find out."""
+        """The finding of the Job's Pod; unknown, with the reason, if all its Pods failed, and None
+        while one may still find out."""
         is_finished = job_state.is_finished(job)
         if not is_finished and not job_state.may_have_pods(job):
             return None
@@ -126,21 +142,33 @@ class OutputVerifier:
             if finding is not None:
                 return finding
         if not is_finished:
-            # The Job counts a Pod that failed, and tries again, once the Pod's other containers have ended.
+            # The Job counts a Pod that failed, and tries again, once the Pod's other containers
+            # have ended.
             for pod in filter(pod_state.is_held_open, pods):
                 await self._api.delete_if_present(PODS, namespace, name_of(pod), uid=uid_of(pod))
             return None
         changed = pod_state.newest([pod for pod in others if controller_of(pod) == uid_of(job)])
         why = (
-            [one_line(ends[-1].message, limit=256) or f"its container exited with {ends[-1].exit_code}"] if ends else []
+            [
+                one_line(ends[-1].message, limit=256)
+                or f"its container exited with {ends[-1].exit_code}"
+            ]
+            if ends
+            else []
         )
         why += filter(None, [init_failure(pod, job) for pod in pods[-1:] if not ends])
         why += [set_aside(changed, job)] if changed is not None and not ends else []
         failed = condition_of(job, "Failed") or {}
-        why += filter(None, [one_line(f"{failed.get('reason', '')} {failed.get('message', '')}", limit=256)])
-        return _unknown(f"Job {name_of(job)} could not find out: {why[0] if why else 'its Pod is gone'}")
+        why += filter(
+            None, [one_line(f"{failed.get('reason', '')} {failed.get('message', '')}", limit=256)]
+        )
+        return _unknown(
+            f"Job {name_of(job)} could not find out: {why[0] if why else 'its Pod is gone'}"
+        )
 
-    async def _publish(self, request: VerifyInput, run: InferenceRun, *, rejection: str = "") -> Written:
+    async def _publish(
+        self, request: VerifyInput, run: InferenceRun, *, rejection: str = ""
+    ) -> Written:
         """Say that it is under way, or why it is not yet; the Job of the launch is done with."""
         message = (
             f"a Pod checks whether the output is committed, because attempt {request.attempt} left no readable result: "

@@ -1,1 +1,2 @@
-"""What shim and worker share, and users never import: their process, watches, leases, and what they ask of Temporal."""
+"""What shim and worker share, and users never import: their process, watches, leases, and what they
+ask of Temporal."""

@@ -1,12 +1,15 @@
-"""A local cache of a collection that follows the API server: one list, then a watch that is resumed from its last version.
+"""A local cache of a collection that follows the API server: one list, then a watch that is resumed
+from its last version.
 
-The cache holds plain JSON objects by (namespace, name). Processing is level-triggered: a listener is notified *that* an
-object changed and reads the cache. Guarantees:
+The cache holds plain JSON objects by (namespace, name). Processing is level-triggered: a listener
+is notified *that* an object changed and reads the cache. Guarantees:
 
-- A watch that ends, breaks or is silent for 90 s is resumed from the last version received, bookmarks included. The
-  collection is listed again only if the server rejects that version.
-- The cache does not go back in time: a list or event that is older than a cached object neither overwrites nor deletes it.
-- An object that cannot be processed is logged, counted and skipped; its previous version stays in the cache.
+- A watch that ends, breaks or is silent for 90 s is resumed from the last version received,
+  bookmarks included. The collection is listed again only if the server rejects that version.
+- The cache does not go back in time: a list or event that is older than a cached object neither
+  overwrites nor deletes it.
+- An object that cannot be processed is logged, counted and skipped; its previous version stays in
+  the cache.
 - It never gives up: errors are logged and retried after at most `BACKOFF.longest` seconds.
 """
 
@@ -29,22 +32,25 @@ Key = tuple[str, str]
 """(namespace, name)."""
 
 Listener = Callable[[Key, Object | None, Object | None], None]
-"""Called with the key and the object before and after the change; None means absent. Must not block.
+"""Called with the key and the object before and after the change; None means absent. Must not
+block.
 
-An object that was deleted and created again under the same name is reported as two changes, even if only a list shows it:
-first (before, None), then (None, after). `before` and `after` always have the same UID.
+An object that was deleted and created again under the same name is reported as two changes, even if
+only a list shows it: first (before, None), then (None, after). `before` and `after` always have the
+same UID.
 """
 
 Transform = Callable[[Object], Object | None]
 """Called for each object that is new or changed; returns what to cache, or None to cache nothing.
 
-It gets the object as the API server sent it, including managedFields, and may modify it. The result must keep the name,
-namespace, UID and resourceVersion in `metadata`. An object that was cached before a None is removed, and the listener is
-notified. It is not called for deletions.
+It gets the object as the API server sent it, including managedFields, and may modify it. The result
+must keep the name, namespace, UID and resourceVersion in `metadata`. An object that was cached
+before a None is removed, and the listener is notified. It is not called for deletions.
 """
 
 Terms = Callable[[Object], Iterable[Hashable]]
-"""The terms under which an object is found as it is cached: what a reader would otherwise look for in all objects."""
+"""The terms under which an object is found as it is cached: what a reader would otherwise look for
+in all objects."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -52,14 +58,16 @@ BACKOFF = Backoff(0.1, 10.0)
 SHORT_WATCH = 1.0
 """Seconds; a watch that the server ends sooner counts as failed and is followed by a pause."""
 STALE_LIST_SECONDS = 60.0
-"""Seconds for which lists older than the cache are discarded; after that the server's data was restored from a backup."""
+"""Seconds for which lists older than the cache are discarded; after that the server's data was
+restored from a backup."""
 
 PAGE = 500
 """Items of a page; fewer if that many exceed the limit of a page's size."""
 
 
 class ServerWentBack(Exception):
-    """The server's data is older than the data it sent before: a lagging replica, or a restored backup."""
+    """The server's data is older than the data it sent before: a lagging replica, or a restored
+    backup."""
 
 
 class Informer:
@@ -82,10 +90,12 @@ class Informer:
         silence_seconds: float = WATCH.silence,
         stale_list_seconds: float = STALE_LIST_SECONDS,
     ) -> None:
-        """`selector` (labels) applies to list and watch, `list_params` (such as a field selector) to the list only.
+        """`selector` (labels) applies to list and watch, `list_params` (such as a field selector)
+        to the list only.
 
-        With `keeps_stubs`, an object that was not parsed is cached and reported as its stub (`inferrun.kube.decoding`).
-        Lists take one of the `list_slots`. With `tolerates_forbidden`, a collection that may not be listed counts as listed.
+        With `keeps_stubs`, an object that was not parsed is cached and reported as its stub
+        (`inferrun.kube.decoding`). Lists take one of the `list_slots`. With `tolerates_forbidden`,
+        a collection that may not be listed counts as listed.
         """
         self._api = api
         self._resource = resource
@@ -134,12 +144,23 @@ class Informer:
             except Exception as error:  # noqa: BLE001 -- nothing that one list or one event says may end all watches
                 self._failures += 1
                 # A restored server knows no later versions.
-                is_unusable = isinstance(error, Gone | Invalid) or "too large resource version" in str(error).lower()
+                is_unusable = (
+                    isinstance(error, Gone | Invalid)
+                    or "too large resource version" in str(error).lower()
+                )
                 self._must_list = self._must_list or is_unusable
                 if self._tolerates_forbidden and isinstance(error, Forbidden):
                     self.synced.set()
-                fields = {"plural": self._resource.plural, "error": str(error), "lists_again": self._must_list}
-                logger.log(logging.INFO if self._failures == 1 else logging.WARNING, "watch interrupted", extra=fields)
+                fields = {
+                    "plural": self._resource.plural,
+                    "error": str(error),
+                    "lists_again": self._must_list,
+                }
+                logger.log(
+                    logging.INFO if self._failures == 1 else logging.WARNING,
+                    "watch interrupted",
+                    extra=fields,
+                )
             if self._failures:
                 longest = BACKOFF.after(self._failures)
                 await asyncio.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
@@ -149,7 +170,9 @@ class Informer:
         version, went_back = page.version, self._goes_back_to(page.version)
         present: set[Key] = set()
         while True:
-            present.update(key for item in page.items if (key := self._put(item, accepts_older=went_back)))
+            present.update(
+                key for item in page.items if (key := self._put(item, accepts_older=went_back))
+            )
             present.update(key for item in page.malformed if (key := self._skip_malformed(item)))
             page.items.clear()  # the objects take many times as much memory as what is kept of them
             if not page.token:
@@ -167,7 +190,11 @@ class Informer:
         while True:
             try:
                 return await self._api.page(
-                    self._resource, self._namespace, max_bytes=None, limit=str(self._page_size), **params
+                    self._resource,
+                    self._namespace,
+                    max_bytes=None,
+                    limit=str(self._page_size),
+                    **params,
                 )
             except PageTooLarge:
                 if self._page_size == 1:
@@ -175,14 +202,17 @@ class Informer:
                 self._page_size = max(1, self._page_size // 10)
 
     def _goes_back_to(self, version: str) -> bool:
-        """Whether the server was restored to an older version. Raises ServerWentBack while it may just be lagging."""
+        """Whether the server was restored to an older version. Raises ServerWentBack while it may
+        just be lagging."""
         if not is_older(version, than=self._version):
             self._stale_since = None
             return False
         now = asyncio.get_running_loop().time()
         self._stale_since = now if self._stale_since is None else self._stale_since
         if now - self._stale_since < self._stale_list_seconds:
-            raise ServerWentBack(f"discarded a list of version {version}, already at version {self._version}")
+            raise ServerWentBack(
+                f"discarded a list of version {version}, already at version {self._version}"
+            )
         fields = {"plural": self._resource.plural, "version": version, "seen": self._version}
         logger.warning("the API server stays at an older version, accepting its list", extra=fields)
         self._stale_since = None
@@ -222,7 +252,9 @@ class Informer:
         elif kind == "BOOKMARK":
             if is_older(version, than=self._version):
                 self._must_list = True
-                raise ServerWentBack(f"a bookmark of version {version}, already at version {self._version}")
+                raise ServerWentBack(
+                    f"a bookmark of version {version}, already at version {self._version}"
+                )
         elif kind == "DELETED":
             metadata = item["metadata"]
             key = str(metadata.get("namespace", "")), str(metadata.get("name"))
@@ -244,7 +276,8 @@ class Informer:
         return key
 
     def _put(self, item: Object, *, accepts_older: bool = False) -> Key | None:
-        """Cache an object, unless that would be no news. Returns its key, or None if it has none."""
+        """Cache an object, unless that would be no news. Returns its key, or None if it has
+        none."""
         key = None
         try:
             key = _key_of(item)
@@ -263,13 +296,19 @@ class Informer:
     def _cache(self, key: Key, after: Object | None) -> None:
         """Replace what is cached, and notify the listener; None removes it."""
         before = self._objects.get(key)
-        if before is not None and after is not None and before["metadata"]["uid"] != after["metadata"]["uid"]:
+        if (
+            before is not None
+            and after is not None
+            and before["metadata"]["uid"] != after["metadata"]["uid"]
+        ):
             self._cache(key, None)
             before = None
         if before is after:
             return
         if self._terms is not None:
-            old, new = (set(self._terms(item)) if item is not None else set() for item in (before, after))
+            old, new = (
+                set(self._terms(item)) if item is not None else set() for item in (before, after)
+            )
             for term in new - old:
                 self._found_by.setdefault(term, {})[key] = None
             for term in old - new:

@@ -1,7 +1,8 @@
-"""Which of KServe's kinds the API server serves, and what a run says about an object or a kind that is missing.
+"""Which of KServe's kinds the API server serves, and what a run says about an object or a kind that
+is missing.
 
-Discovery needs no permissions beyond those of every authenticated client. The answer is remembered for a while, because KServe
-can be installed, upgraded and removed at any time.
+Discovery needs no permissions beyond those of every authenticated client. The answer is remembered
+for a while, because KServe can be installed, upgraded and removed at any time.
 """
 
 import asyncio
@@ -22,7 +23,8 @@ def missing(service: str) -> str:
 
 
 def too_large(service: str, why: str) -> str:
-    """The message about an object that is not parsed; `why` may end with a fix that is about another kind."""
+    """The message about an object that is not parsed; `why` may end with a fix that is about
+    another kind."""
     return f"{service} is not read: {why.partition(';')[0]}; reduce it and the run starts automatically"
 
 
@@ -48,7 +50,8 @@ class KServeKinds:
         self._lock = asyncio.Lock()
 
     async def find(self, kind: str) -> Resource | None:
-        """The resource of the kind in the preferred version that is served; None if no version is. Raises KubeError."""
+        """The resource of the kind in the preferred version that is served; None if no version is.
+        Raises KubeError."""
         async with self._lock:
             now = asyncio.get_running_loop().time()
             if self._read_at is None or now - self._read_at >= REMEMBERED_SECONDS:
@@ -72,10 +75,14 @@ async def served_kinds(api: KubeClient) -> dict[str, Resource]:
     for version in served & {version for kind in KINDS.values() for version in kind.versions}:
         with suppress(NotFound):  # it was removed meanwhile
             listed = json.loads(await api.text(f"/apis/{GROUP}/{version}"))
-            plurals[version] = {str(resource.get("name", "")) for resource in listed.get("resources") or []}
+            plurals[version] = {
+                str(resource.get("name", "")) for resource in listed.get("resources") or []
+            }
     found = {}
     for kind in KINDS.values():
-        preferred = next((version for version in kind.versions if kind.plural in plurals.get(version, ())), None)
+        preferred = next(
+            (version for version in kind.versions if kind.plural in plurals.get(version, ())), None
+        )
         if preferred is not None:
             found[kind.name] = Resource(f"{GROUP}/{preferred}", kind.plural, is_free_form=True)
     return found

@@ -1,9 +1,11 @@
-"""Leader election over one `coordination.k8s.io/v1` Lease, by the rules of client-go's leaderelection.
+"""Leader election over one `coordination.k8s.io/v1` Lease, by the rules of client-go's
+leaderelection.
 
-At most one candidate leads as long as clocks run at about the same rate; their absolute values do not matter: the times in a
-Lease are for people, and a candidate measures with its own monotonic clock how long the Lease has not changed. A leader that
-cannot renew stops leading before another may take over. Every write is conditional on the resourceVersion that was read, so
-of two that write at once only one succeeds. If someone deletes the Lease, two may lead for up to one renewal period.
+At most one candidate leads as long as clocks run at about the same rate; their absolute values do
+not matter: the times in a Lease are for people, and a candidate measures with its own monotonic
+clock how long the Lease has not changed. A leader that cannot renew stops leading before another
+may take over. Every write is conditional on the resourceVersion that was read, so of two that write
+at once only one succeeds. If someone deletes the Lease, two may lead for up to one renewal period.
 """
 
 import asyncio
@@ -22,34 +24,45 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseTiming:
-    """Seconds. With these defaults a killed leader is replaced within 8 s and a stopped one within 1 s: the ends that it did not
-    report are to be in the statuses within 10 s, on a busy machine, too.
+    """Seconds. With these defaults a killed leader is replaced within 8 s and a stopped one within
+    1 s: the ends that it did not report are to be in the statuses within 10 s, on a busy machine,
+    too.
     """
 
     duration: int = 7
-    """How long a candidate waits after the Lease last changed. Must exceed `give_up` by more than a slow request takes."""
+    """How long a candidate waits after the Lease last changed. Must exceed `give_up` by more than a
+    slow request takes."""
     renew: float = 1.5
     """How often the leader renews."""
     give_up: float = 5.0
-    """How long after sending its last successful renewal a leader stops leading: before anyone else may take over."""
+    """How long after sending its last successful renewal a leader stops leading: before anyone else
+    may take over."""
     look: float = 0.5
-    """How often a candidate reads the Lease; a change is noticed this late, so takeover takes up to `duration + look`."""
+    """How often a candidate reads the Lease; a change is noticed this late, so takeover takes up to
+    `duration + look`."""
     request: float = 2.0
-    """The longest that one request may take: less than `give_up`, so that a dead connection is replaced in time."""
+    """The longest that one request may take: less than `give_up`, so that a dead connection is
+    replaced in time."""
     retry: float = 0.5
     """The pause after a renewal that failed."""
 
     def __post_init__(self) -> None:
         if not self.renew < self.give_up < self.duration:
-            raise ValueError(f"needs renew < give_up < duration, not {self.renew}, {self.give_up}, {self.duration}")
+            raise ValueError(
+                f"needs renew < give_up < duration, not {self.renew}, {self.give_up}, {self.duration}"
+            )
 
 
-def seconds_until_free(spec: Object, *, identity: str, term: str, unchanged: float, duration: int) -> float:
-    """Seconds until `identity` may take a Lease with this spec, which it has seen for `unchanged` seconds.
+def seconds_until_free(
+    spec: Object, *, identity: str, term: str, unchanged: float, duration: int
+) -> float:
+    """Seconds until `identity` may take a Lease with this spec, which it has seen for `unchanged`
+    seconds.
 
-    `term` is the acquireTime of the candidate's latest term, empty before the first; `duration` is for a Lease without one. A
-    released Lease is free at once. So is one held by this identity if the process has been restarted, or if the term is its own.
-    Another process under the same identity, which should not exist, has to be waited for like any other.
+    `term` is the acquireTime of the candidate's latest term, empty before the first; `duration` is
+    for a Lease without one. A released Lease is free at once. So is one held by this identity if
+    the process has been restarted, or if the term is its own. Another process under the same
+    identity, which should not exist, has to be waited for like any other.
     """
     holder = spec.get("holderIdentity")
     if not holder or (holder == identity and term in ("", spec.get("acquireTime"))):
@@ -58,13 +71,21 @@ def seconds_until_free(spec: Object, *, identity: str, term: str, unchanged: flo
 
 
 class LeaderElection:
-    """One candidate; `run` it as one task, and the work of a leader with `while_leading` as another.
+    """One candidate; `run` it as one task, and the work of a leader with `while_leading` as
+    another.
 
-    `identity` must differ between processes that run at the same time; it may be the same after a restart.
+    `identity` must differ between processes that run at the same time; it may be the same after a
+    restart.
     """
 
     def __init__(
-        self, api: KubeClient, *, namespace: str, name: str, identity: str, timing: LeaseTiming | None = None
+        self,
+        api: KubeClient,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        timing: LeaseTiming | None = None,
     ) -> None:
         self._api = api
         self._namespace = namespace
@@ -87,14 +108,16 @@ class LeaderElection:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this candidate leads now; also correct if the event loop was blocked past the deadline."""
+        """Whether this candidate leads now; also correct if the event loop was blocked past the
+        deadline."""
         return self.led.is_set() and asyncio.get_running_loop().time() < self._leads_until
 
     async def while_leading(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` whenever this candidate leads and cancel it when it no longer does, until cancelled.
+        """Run `work` whenever this candidate leads and cancel it when it no longer does, until
+        cancelled.
 
-        Raises what `work` raises. Work that returns is not started again in the same term. `run` releases the Lease only
-        after cancelled work has ended.
+        Raises what `work` raises. Work that returns is not started again in the same term. `run`
+        releases the Lease only after cancelled work has ended.
         """
         while True:
             await self.led.wait()
@@ -112,7 +135,8 @@ class LeaderElection:
                 self._idle.set()
 
     async def run(self) -> None:
-        """Take part in the election until cancelled; then release the Lease if this candidate holds it."""
+        """Take part in the election until cancelled; then release the Lease if this candidate holds
+        it."""
         try:
             while True:
                 wait = self._timing.look
@@ -130,9 +154,16 @@ class LeaderElection:
     async def _try_to_acquire(self) -> float:
         """Take the Lease if it is free; return the seconds until the next attempt."""
         await self._observe()
-        unchanged, duration = asyncio.get_running_loop().time() - self._observed_at, self._timing.duration
+        unchanged, duration = (
+            asyncio.get_running_loop().time() - self._observed_at,
+            self._timing.duration,
+        )
         wait = seconds_until_free(
-            self._spec, identity=self._identity, term=self._term, unchanged=unchanged, duration=duration
+            self._spec,
+            identity=self._identity,
+            term=self._term,
+            unchanged=unchanged,
+            duration=duration,
         )
         if wait > 0:
             return wait
@@ -145,7 +176,8 @@ class LeaderElection:
             "leaseTransitions": (self._spec.get("leaseTransitions") or 0)
             + (self._spec.get("holderIdentity") != self._identity),
         }
-        # Noted before the write: if its response is lost, the Lease is recognized as this process's own.
+        # Noted before the write: if its response is lost, the Lease is recognized as this process's
+        # own.
         before, self._term = self._term, moment
         try:
             await self._write(term)
@@ -179,11 +211,17 @@ class LeaderElection:
     async def _renew(self) -> None:
         """Renew once. If another candidate holds the Lease, stop leading."""
         term = {"holderIdentity": self._identity, "acquireTime": self._term}
-        renewed = {**self._spec, **term, "renewTime": _now(), "leaseDurationSeconds": self._timing.duration}
+        renewed = {
+            **self._spec,
+            **term,
+            "renewTime": _now(),
+            "leaseDurationSeconds": self._timing.duration,
+        }
         try:
             await self._write(renewed)
         except (Conflict, NotFound):
-            # Another candidate wrote, the Lease was deleted or annotated, or the response to our last renewal was lost.
+            # Another candidate wrote, the Lease was deleted or annotated, or the response to our
+            # last renewal was lost.
             await self._observe()
             if self._version is not None and not self._holds_lease:
                 self._stop_leading("another candidate took the lease")
@@ -191,7 +229,8 @@ class LeaderElection:
             await self._write(renewed)
 
     async def _release(self) -> None:
-        """Let another candidate take over at once. A failure is only logged: the Lease expires by itself."""
+        """Let another candidate take over at once. A failure is only logged: the Lease expires by
+        itself."""
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.look):
@@ -199,7 +238,8 @@ class LeaderElection:
             async with asyncio.timeout(self._timing.request):
                 await self._observe()
                 while self._holds_lease:
-                    with suppress(Conflict):  # with a renewal that was in flight when this task was cancelled
+                    # with a renewal that was in flight when this task was cancelled
+                    with suppress(Conflict):
                         await self._write({"holderIdentity": None})
                         return
                     await self._observe()
@@ -209,7 +249,10 @@ class LeaderElection:
     @property
     def _holds_lease(self) -> bool:
         """Whether the Lease as last observed is of this process's latest term."""
-        return (self._spec.get("holderIdentity"), self._spec.get("acquireTime")) == (self._identity, self._term)
+        return (self._spec.get("holderIdentity"), self._spec.get("acquireTime")) == (
+            self._identity,
+            self._term,
+        )
 
     async def _observe(self) -> None:
         try:
@@ -230,7 +273,8 @@ class LeaderElection:
         self._leads_until = sent + self._timing.give_up
 
     def _note(self, lease: Object) -> None:
-        """Remember the Lease, and when its spec changed: what others write into its metadata does not keep it from expiring."""
+        """Remember the Lease, and when its spec changed: what others write into its metadata does
+        not keep it from expiring."""
         spec = spec_of(lease)
         if spec != self._spec:
             self._spec, self._observed_at = spec, asyncio.get_running_loop().time()

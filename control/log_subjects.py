@@ -1,6 +1,8 @@
-"""The fields `namespace`, `run`, `workflow` and `attempt` of log lines that concern a run, and the level of the log.
+"""The fields `namespace`, `run`, `workflow` and `attempt` of log lines that concern a run, and the
+level of the log.
 
-Whoever begins to work on a run calls `log_about`: all lines of that task, those of libraries included, then have the fields.
+Whoever begins to work on a run calls `log_about`: all lines of that task, those of libraries
+included, then have the fields.
 """
 
 import logging
@@ -19,11 +21,13 @@ _NOTHING: Final[Fields] = MappingProxyType({})
 _subject: ContextVar[Fields] = ContextVar("subject of log lines", default=_NOTHING)
 
 OWN_PACKAGES: Final = ("activities", "control", "inferrun", "operator_shim", "worker", "workflows")
-"""The level applies to these. Of libraries, nothing below `info` is logged: Temporal's SDK would log payloads."""
+"""The level applies to these. Of libraries, nothing below `info` is logged: Temporal's SDK would
+log payloads."""
 
 
 def log_about(subject: Fields = _NOTHING) -> None:
-    """Give all further log lines of this task these fields, instead of those that it gave them before."""
+    """Give all further log lines of this task these fields, instead of those that it gave them
+    before."""
     _subject.set(subject)
 
 
@@ -39,7 +43,8 @@ def fields_of_object(run: Object) -> dict[str, object]:
 
 
 def add_subject(record: logging.LogRecord) -> bool:
-    """A filter that adds the fields to a record. A line of Temporal's SDK about a workflow task has the workflow's id alone."""
+    """A filter that adds the fields to a record. A line of Temporal's SDK about a workflow task has
+    the workflow's id alone."""
     task: Mapping[str, Any] | None = getattr(record, "temporal_workflow", None)  # Any: JSON
     subject = _subject.get() if task is None else _of_workflow(str(task.get("workflow_id")))
     for name, value in subject.items():
@@ -50,7 +55,10 @@ def add_subject(record: logging.LogRecord) -> bool:
 def _of_workflow(identity: str) -> Fields:
     kind, *names = identity.split("/")
     is_of_run = kind == "inferencerun" and len(names) >= 3
-    return {"workflow": identity, **(dict(zip(("namespace", "run"), names, strict=False)) if is_of_run else {})}
+    return {
+        "workflow": identity,
+        **(dict(zip(("namespace", "run"), names, strict=False)) if is_of_run else {}),
+    }
 
 
 def set_level(level: str) -> None:

@@ -1,5 +1,6 @@
-"""The metrics of shim and worker, each declared once: names and labels are API, and `docs/reference/metrics.md` is generated from
-them. Shim and worker serve them under /metrics; what the Temporal SDK measures has a port of its own.
+"""The metrics of shim and worker, each declared once: names and labels are API, and
+`docs/reference/metrics.md` is generated from them. Shim and worker serve them under /metrics; what
+the Temporal SDK measures has a port of its own.
 
 No label names a run, a Pod or a Job: the number of series does not grow with the number of runs.
 """
@@ -28,7 +29,8 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Metric:
-    """A counter if the name ends with `_total`, a histogram if there are buckets, otherwise a gauge."""
+    """A counter if the name ends with `_total`, a histogram if there are buckets, otherwise a
+    gauge."""
 
     name: str
     labels: tuple[str, ...]
@@ -41,7 +43,9 @@ class Metric:
 
     @property
     def kind(self) -> str:
-        return "histogram" if self.buckets else "counter" if self.name.endswith("_total") else "gauge"
+        return (
+            "histogram" if self.buckets else "counter" if self.name.endswith("_total") else "gauge"
+        )
 
 
 _OF_RUN: Final = ("namespace", "config")
@@ -201,11 +205,14 @@ BUILD_INFO: Final = Metric(
 METRICS: Final = tuple(one for one in list(globals().values()) if isinstance(one, Metric))
 
 _VERBS: Final = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
-_PATH: Final = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+(?=/))?/([^/]+)(/[^/]+)?(/[^/]+)?")
+_PATH: Final = re.compile(
+    r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+(?=/))?/([^/]+)(/[^/]+)?(/[^/]+)?"
+)
 
 
 class Metrics:
-    """The metrics of one process. `temporal_port`: where the Temporal SDK serves its own; 0: it does not."""
+    """The metrics of one process. `temporal_port`: where the Temporal SDK serves its own; 0: it
+    does not."""
 
     def __init__(self, *, temporal_port: int = 0) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the number of series
@@ -217,7 +224,9 @@ class Metrics:
                     one.name, one.meaning, one.labels, buckets=one.buckets, registry=self.registry
                 )
             elif one.kind == "counter":
-                self._series[one] = Counter(one.name, one.meaning, one.labels, registry=self.registry)
+                self._series[one] = Counter(
+                    one.name, one.meaning, one.labels, registry=self.registry
+                )
             else:
                 self._series[one] = Gauge(one.name, one.meaning, one.labels, registry=self.registry)
         ProcessCollector(registry=self.registry)
@@ -240,14 +249,17 @@ class Metrics:
         cast("Gauge", self._series[metric]).labels(*labels).set_function(read)
 
     def fill(self, metric: Metric, read: Callable[[], Mapping[tuple[str, ...], float]]) -> None:
-        """Have a gauge or a counter consist of the series that `read` returns when it is scraped, each by its labels."""
+        """Have a gauge or a counter consist of the series that `read` returns when it is scraped,
+        each by its labels."""
         self.registry.unregister(self._series.pop(metric))
         self.registry.register(_Table(metric, read))
 
     def trace_api(self) -> aiohttp.TraceConfig:
         """Measures the requests to the API server."""
 
-        async def begin(_session: aiohttp.ClientSession, request: SimpleNamespace, _seen: object) -> None:
+        async def begin(
+            _session: aiohttp.ClientSession, request: SimpleNamespace, _seen: object
+        ) -> None:
             request.began = time.monotonic()
 
         async def end(
@@ -255,8 +267,14 @@ class Metrics:
             request: SimpleNamespace,
             seen: aiohttp.TraceRequestEndParams | aiohttp.TraceRequestExceptionParams,
         ) -> None:
-            code = str(seen.response.status) if isinstance(seen, aiohttp.TraceRequestEndParams) else "none"
-            labels = verb_and_resource(seen.method, seen.url.raw_path, is_watch="watch" in seen.url.query)
+            code = (
+                str(seen.response.status)
+                if isinstance(seen, aiohttp.TraceRequestEndParams)
+                else "none"
+            )
+            labels = verb_and_resource(
+                seen.method, seen.url.raw_path, is_watch="watch" in seen.url.query
+            )
             self.record(API_REQUESTS, time.monotonic() - request.began, *labels, code)
 
         trace = aiohttp.TraceConfig()
@@ -292,6 +310,9 @@ class _Table:
 def _temporal_runtime(port: int) -> Runtime:
     host = "[::]" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 -- Prometheus scrapes it, like /metrics
     config = PrometheusConfig(
-        bind_address=f"{host}:{port}", counters_total_suffix=True, unit_suffix=True, durations_as_seconds=True
+        bind_address=f"{host}:{port}",
+        counters_total_suffix=True,
+        unit_suffix=True,
+        durations_as_seconds=True,
     )
     return Runtime(telemetry=TelemetryConfig(metrics=config))

@@ -1,8 +1,9 @@
 """A local cache of a collection in all namespaces or in a list of them, used like one informer.
 
-An installation that serves a list of namespaces has permissions in these alone, so it cannot watch the whole cluster: there is
-one informer for each. A namespace that was deleted takes the permissions in it along, which must not affect the others: if
-there is more than one, a collection that may not be listed counts as empty, and is tried again.
+An installation that serves a list of namespaces has permissions in these alone, so it cannot watch
+the whole cluster: there is one informer for each. A namespace that was deleted takes the
+permissions in it along, which must not affect the others: if there is more than one, a collection
+that may not be listed counts as empty, and is tried again.
 """
 
 import asyncio
@@ -15,7 +16,8 @@ from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource
 
 LISTS_AT_A_TIME: Final = 2
-"""Namespaces of a collection that are listed at the same time: while a page is parsed, it takes many times its size."""
+"""Namespaces of a collection that are listed at the same time: while a page is parsed, it takes
+many times its size."""
 
 
 class NamespacedInformers:

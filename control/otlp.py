@@ -1,5 +1,5 @@
-"""Sends spans to a collector by OTLP over HTTP, with OpenTelemetry's processor and exporter, whose variables apply
-(OTEL_EXPORTER_OTLP_HEADERS and others).
+"""Sends spans to a collector by OTLP over HTTP, with OpenTelemetry's processor and exporter, whose
+variables apply (OTEL_EXPORTER_OTLP_HEADERS and others).
 """
 
 import asyncio
@@ -35,10 +35,12 @@ class DeliveryTiming:
     """The limit of each connection and each response."""
 
     limit: float = 3.0
-    """The time for which a delivery is waited for, whatever the collector and the name service do."""
+    """The time for which a delivery is waited for, whatever the collector and the name service
+    do."""
 
     pause: float = 10.0
-    """The time between two tries to deliver the same spans. Nothing waits for a delivery meanwhile."""
+    """The time between two tries to deliver the same spans. Nothing waits for a delivery
+    meanwhile."""
 
     def __post_init__(self) -> None:
         if not self.request < self.limit < self.pause:
@@ -56,13 +58,19 @@ class Collector:
     """`program` is the service of the spans."""
 
     def __init__(
-        self, exporter: SpanExporter | None = None, *, program: str, timing: DeliveryTiming | None = None
+        self,
+        exporter: SpanExporter | None = None,
+        *,
+        program: str,
+        timing: DeliveryTiming | None = None,
     ) -> None:
         """Without an exporter, it is the one that OpenTelemetry's variables select."""
         self._timing = timing or DeliveryTiming()
         exporter = exporter or OTLPSpanExporter(timeout=self._timing.request)
         self._exporter = _LastingExporter(exporter, pause=self._timing.pause)
-        self._processor = BatchSpanProcessor(self._exporter, WAITING_SPANS, 1000 * self._timing.every)
+        self._processor = BatchSpanProcessor(
+            self._exporter, WAITING_SPANS, 1000 * self._timing.every
+        )
         self._resource = Resource.create({"service.name": f"inferrun-{program}"})
         self._ids = RandomIdGenerator()
 
@@ -89,17 +97,24 @@ class Collector:
         self._processor.on_end(finished)
 
     async def deliver(self) -> None:
-        """Wait until the spans so far are delivered, for no longer than the limit, and not while the collector takes none."""
+        """Wait until the spans so far are delivered, for no longer than the limit, and not while
+        the collector takes none."""
         if self._exporter.is_refused:
             return
         flushed = Future[bool]()
-        # What hangs there holds up nothing else, neither a pool of threads nor the end of the process.
-        Thread(target=lambda: flushed.set_result(self._processor.force_flush()), name="spans", daemon=True).start()
+        # What hangs there holds up nothing else, neither a pool of threads nor the end of the
+        # process.
+        Thread(
+            target=lambda: flushed.set_result(self._processor.force_flush()),
+            name="spans",
+            daemon=True,
+        ).start()
         await asyncio.wait({asyncio.wrap_future(flushed)}, timeout=self._timing.limit)
 
 
 class _LastingExporter(SpanExporter):
-    """Tries again until the collector has the spans: OpenTelemetry's processor drops those that are not delivered at once."""
+    """Tries again until the collector has the spans: OpenTelemetry's processor drops those that are
+    not delivered at once."""
 
     def __init__(self, exporter: SpanExporter, *, pause: float) -> None:
         self._exporter = exporter
@@ -118,7 +133,9 @@ class _LastingExporter(SpanExporter):
 
 
 def _context(uid: str, span_id: int) -> SpanContext:
-    return SpanContext(trace_id(uid), span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    return SpanContext(
+        trace_id(uid), span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+    )
 
 
 def _nanoseconds(moment: datetime) -> int:

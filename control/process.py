@@ -1,4 +1,5 @@
-"""The process of a deployed program: settings from the environment, logging, health and metrics endpoints, shutdown on SIGTERM."""
+"""The process of a deployed program: settings from the environment, logging, health and metrics
+endpoints, shutdown on SIGTERM."""
 
 import asyncio
 import gc
@@ -44,8 +45,8 @@ class ProgramPart(Protocol):
 
 
 RECURSION_LIMIT = 30_000
-"""Python's recursion limit. The API server stores free-form objects nested 10,000 levels deep; one of them must not make a
-whole list unreadable."""
+"""Python's recursion limit. The API server stores free-form objects nested 10,000 levels deep; one
+of them must not make a whole list unreadable."""
 
 RETRY_SECONDS = 3.0
 """The seconds between two attempts to connect to the servers."""
@@ -60,8 +61,8 @@ def run_program(
     *,
     run: Callable[[Coroutine[None, None, None]], None],
 ) -> int:
-    """Run a program until SIGTERM, in the event loop of `run`. Exit codes: 0 after SIGTERM, 2 for an invalid setting, 1 for any
-    other error.
+    """Run a program until SIGTERM, in the event loop of `run`. Exit codes: 0 after SIGTERM, 2 for
+    an invalid setting, 1 for any other error.
     """
     try:
         settings = ControlSettings.read(os.environ)
@@ -80,8 +81,8 @@ def run_program(
 
 
 def leave(code: int) -> NoReturn:
-    """Exit without finalizing the interpreter, during which Temporal's native threads may crash the process
-    (temporalio/sdk-python#300) and change its exit code.
+    """Exit without finalizing the interpreter, during which Temporal's native threads may crash the
+    process (temporalio/sdk-python#300) and change its exit code.
     """
     logging.shutdown()
     sys.stdout.flush()
@@ -110,18 +111,25 @@ async def _serve(settings: ControlSettings, start: Start[P]) -> None:
     try:
         await web.TCPSite(server, port=settings.health_port).start()
         async with AsyncExitStack() as stack:
-            program = await until_started(lambda: stack.enter_async_context(start(settings, metrics)), stopped, probes)
+            program = await until_started(
+                lambda: stack.enter_async_context(start(settings, metrics)), stopped, probes
+            )
             if program is None:
                 return
             probes.program = program
-            gc.freeze()  # what was loaded so far lives as long as the process, and takes 70 ms to traverse
+            # what was loaded so far lives as long as the process, and takes 70 ms to traverse
+            gc.freeze()
             await program.run_until(stopped)
     finally:
         await server.cleanup()
 
 
 async def until_started(
-    start: Callable[[], Awaitable[P]], stopped: asyncio.Event, probes: "Probes", *, retry_seconds: float = RETRY_SECONDS
+    start: Callable[[], Awaitable[P]],
+    stopped: asyncio.Event,
+    probes: "Probes",
+    *,
+    retry_seconds: float = RETRY_SECONDS,
 ) -> P | None:
     """Start a program as soon as its servers can be reached; None if it is stopped before.
 
@@ -132,7 +140,9 @@ async def until_started(
             return await start()
         except (ConnectionError, Unreachable) as error:
             probes.waits_for = one_line(str(error), limit=512)
-            logger.warning("cannot start yet", extra={"error": probes.waits_for, "again_in": retry_seconds})
+            logger.warning(
+                "cannot start yet", extra={"error": probes.waits_for, "again_in": retry_seconds}
+            )
         with suppress(TimeoutError):
             async with asyncio.timeout(retry_seconds):
                 await stopped.wait()

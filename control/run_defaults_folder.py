@@ -36,7 +36,10 @@ class DefaultsFolder:
         before = self._defaults
         self._defaults, problems = parse_defaults(texts, last=before)
         for problem in problems:
-            logger.error("invalid setting; its last valid value remains in effect", extra={"problem": problem})
+            logger.error(
+                "invalid setting; its last valid value remains in effect",
+                extra={"problem": problem},
+            )
         if not is_first:
             logger.info("settings reloaded", extra={"folder": str(self._folder)})
         if self._defaults.log_level != before.log_level:

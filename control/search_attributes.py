@@ -1,8 +1,9 @@
-"""The search attributes of runs' workflows and schedules, and what to do if the server does not know them.
+"""The search attributes of runs' workflows and schedules, and what to do if the server does not
+know them.
 
-The Temporal server rejects a start that carries an unknown search attribute, for instance after its database was
-replaced by an empty one. Executing runs does not depend on them, so they are registered again, and without room or
-permission runs are started with a memo only.
+The Temporal server rejects a start that carries an unknown search attribute, for instance after its
+database was replaced by an empty one. Executing runs does not depend on them, so they are
+registered again, and without room or permission runs are started with a memo only.
 """
 
 import asyncio
@@ -21,21 +22,25 @@ from inferrun.temporal.connection import attributes, register_search_attributes
 logger = logging.getLogger(__name__)
 
 REGISTRATION_INTERVAL: Final = 600.0
-"""Seconds between two registrations; there may be room, or the permission may have been granted, in the meantime."""
+"""Seconds between two registrations; there may be room, or the permission may have been granted, in
+the meantime."""
 
 MIN_REGISTRATION_INTERVAL: Final = 10.0
-"""Minimum number of seconds between two registrations after rejected requests: a server caches what is registered."""
+"""Minimum number of seconds between two registrations after rejected requests: a server caches what
+is registered."""
 
 T = TypeVar("T")
 
 
 class SearchAttributes:
-    """The search attributes of one installation. Run it as one task, or only let rejected requests register them."""
+    """The search attributes of one installation. Run it as one task, or only let rejected requests
+    register them."""
 
     def __init__(self, client: Client, *, installation: str) -> None:
         self._client = client
         self._installation = installation
-        self._is_registered = True  # most servers know them from an earlier start; a rejected request corrects this
+        # most servers know them from an earlier start; a rejected request corrects this
+        self._is_registered = True
         self._registered_at = -MIN_REGISTRATION_INTERVAL
         self._lock = asyncio.Lock()
 
@@ -47,11 +52,13 @@ class SearchAttributes:
                     await self._register()
             await asyncio.sleep(REGISTRATION_INTERVAL)
 
-    async def send(self, send: Callable[[TypedSearchAttributes], Awaitable[T]], *, run: str, config: str) -> T:
+    async def send(
+        self, send: Callable[[TypedSearchAttributes], Awaitable[T]], *, run: str, config: str
+    ) -> T:
         """Send a request with the search attributes of a run (namespace/name).
 
-        If the server rejects them, they are registered and the request is sent again, at last without them. Other errors
-        propagate.
+        If the server rejects them, they are registered and the request is sent again, at last
+        without them. Other errors propagate.
         """
         if not self._is_registered:
             return await send(TypedSearchAttributes.empty)
@@ -68,7 +75,8 @@ class SearchAttributes:
             try:
                 return await send(values)
             except RPCError as error:
-                if not is_rejection_of_attributes(error):  # the server may learn of a registration with a delay
+                # the server may learn of a registration with a delay
+                if not is_rejection_of_attributes(error):
                     raise
         return await send(TypedSearchAttributes.empty)
 
@@ -85,5 +93,9 @@ class SearchAttributes:
 
 
 def is_rejection_of_attributes(error: RPCError) -> bool:
-    """Whether the server rejected a request because of its search attributes: they are unknown or of another type."""
-    return error.status is RPCStatusCode.INVALID_ARGUMENT and "search attribute" in error.message.lower()
+    """Whether the server rejected a request because of its search attributes: they are unknown or
+    of another type."""
+    return (
+        error.status is RPCStatusCode.INVALID_ARGUMENT
+        and "search attribute" in error.message.lower()
+    )

@@ -1,7 +1,8 @@
 """Spans of runs in OpenTelemetry: one trace per run, whose id is the run's UID. Pure.
 
-The ids of the spans that others refer to are derived from the UID as well. Nothing about traces has to pass through Temporal or the
-cluster: any process adds to a run's trace at any time, after a restart, a takeover and the loss of Temporal's history.
+The ids of the spans that others refer to are derived from the UID as well. Nothing about traces has
+to pass through Temporal or the cluster: any process adds to a run's trace at any time, after a
+restart, a takeover and the loss of Temporal's history.
 """
 
 import hashlib
@@ -18,7 +19,8 @@ Value: TypeAlias = str | int | float | bool
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """Something that was done for a run. It is below the run's own span unless it has another parent."""
+    """Something that was done for a run. It is below the run's own span unless it has another
+    parent."""
 
     run: RunRef
     name: str
@@ -53,7 +55,8 @@ def launch_span_id(uid: str, launch: int) -> int:
 
 
 def start_span_id(uid: str) -> int:
-    """The id of the span until a workflow was started for the run: several shims may do that at the same time."""
+    """The id of the span until a workflow was started for the run: several shims may do that at the
+    same time."""
     return _derived(uid, "start")
 
 

@@ -1,7 +1,9 @@
-"""Keeps a loop alive: what one object, one request or one round raises is logged and counted, and the rest is served.
+"""Keeps a loop alive: what one object, one request or one round raises is logged and counted, and
+the rest is served.
 
-Every loop of shim and worker that serves more than one object, and every one that runs for as long as its process, passes through
-`surviving` or through `control.work_queue`, which also tries an object again. What is to end the process is raised outside of it.
+Every loop of shim and worker that serves more than one object, and every one that runs for as long
+as its process, passes through `surviving` or through `control.work_queue`, which also tries an
+object again. What is to end the process is raised outside of it.
 """
 
 import asyncio
@@ -18,18 +20,22 @@ from inferrun.run_ref import RunRef
 
 logger = logging.getLogger(__name__)
 
-_count: ContextVar[Callable[[str], None]] = ContextVar("counts survived errors", default=lambda _doing: None)
+_count: ContextVar[Callable[[str], None]] = ContextVar(
+    "counts survived errors", default=lambda _doing: None
+)
 
 
 def count_survived(count: Callable[[str], None]) -> None:
-    """Call it, from now on in this task and those that it starts, with what was being done when an error was survived."""
+    """Call it, from now on in this task and those that it starts, with what was being done when an
+    error was survived."""
     _count.set(count)
 
 
 @contextmanager
 def surviving(doing: str, *, about: object = None) -> Iterator[None]:
-    """Go on after an error of what is inside. `doing` says what that is, always the same words, because they are a label of a
-    metric; `about` is the run, or the key or the name of another object, that it is done for. The cancellation of the task passes.
+    """Go on after an error of what is inside. `doing` says what that is, always the same words,
+    because they are a label of a metric; `about` is the run, or the key or the name of another
+    object, that it is done for. The cancellation of the task passes.
     """
     try:
         yield
@@ -49,8 +55,8 @@ def surviving(doing: str, *, about: object = None) -> Iterator[None]:
 
 
 def is_being_cancelled(error: BaseException) -> bool:
-    """Whether it is the cancellation of the task that runs. What awaits another task that was cancelled raises the same: that is an
-    error like any other, and must not end the task silently.
+    """Whether it is the cancellation of the task that runs. What awaits another task that was
+    cancelled raises the same: that is an error like any other, and must not end the task silently.
     """
     task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) else None
     return task is not None and task.cancelling() > 0
@@ -58,8 +64,8 @@ def is_being_cancelled(error: BaseException) -> bool:
 
 @contextmanager
 def trying_each() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Do something for each of several objects although it fails for one of them: with what it yields around each. At the end, the
-    first error is raised, so that the whole is tried again.
+    """Do something for each of several objects although it fails for one of them: with what it
+    yields around each. At the end, the first error is raised, so that the whole is tried again.
     """
     errors: list[BaseException] = []
 

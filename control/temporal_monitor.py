@@ -1,8 +1,9 @@
-"""Watches the connection to Temporal: whether the server answers, and whether it is still the same database.
+"""Watches the connection to Temporal: whether the server answers, and whether it is still the same
+database.
 
-A namespace id is assigned when a namespace is created. If it changes, the database behind the address was replaced or
-restored from nothing, and every workflow that this process believes to exist is gone. Restarting is the one reaction
-that leaves no stale state behind.
+A namespace id is assigned when a namespace is created. If it changes, the database behind the
+address was replaced or restored from nothing, and every workflow that this process believes to
+exist is gone. Restarting is the one reaction that leaves no stale state behind.
 """
 
 import asyncio
@@ -24,7 +25,11 @@ class TemporalMonitor:
     """Run it as one task."""
 
     def __init__(
-        self, client: Client, *, interval: float = TIMING.interval, tolerated_seconds: float = TIMING.tolerated
+        self,
+        client: Client,
+        *,
+        interval: float = TIMING.interval,
+        tolerated_seconds: float = TIMING.tolerated,
     ) -> None:
         self._client = client
         self._interval = interval
@@ -46,7 +51,9 @@ class TemporalMonitor:
         while True:
             try:
                 async with call_deadline():
-                    found = (await self._client.workflow_service.describe_namespace(request)).namespace_info.id
+                    found = (
+                        await self._client.workflow_service.describe_namespace(request)
+                    ).namespace_info.id
             except Exception as error:  # noqa: BLE001 -- whatever it answers, the next answer may be right
                 if is_reachable:
                     fields = {"error": f"{type(error).__name__}: {error}"[:500]}

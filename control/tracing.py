@@ -1,4 +1,5 @@
-"""Traces of runs, if the operator has named a collector: which runs have one, and what their Pods add to."""
+"""Traces of runs, if the operator has named a collector: which runs have one, and what their Pods
+add to."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -10,9 +11,12 @@ if TYPE_CHECKING:
 
 
 class Traces:
-    """The traces of a process. `ratio` is the share of the runs that are traced: all processes choose the same ones."""
+    """The traces of a process. `ratio` is the share of the runs that are traced: all processes
+    choose the same ones."""
 
-    def __init__(self, collector: "Collector | None", *, endpoint: str = "", ratio: float = 1.0) -> None:
+    def __init__(
+        self, collector: "Collector | None", *, endpoint: str = "", ratio: float = 1.0
+    ) -> None:
         """Without a collector, there are no traces."""
         self._collector = collector
         self._endpoint = endpoint
@@ -34,7 +38,8 @@ class Traces:
             await self._collector.deliver()
 
     def variables(self, uid: str, *, launch: int) -> dict[str, str]:
-        """The environment with which programs in the Pods of a launch add to the trace, as OpenTelemetry names it."""
+        """The environment with which programs in the Pods of a launch add to the trace, as
+        OpenTelemetry names it."""
         if not self.includes(uid):
             return {}
         context = f"00-{trace_id(uid):032x}-{launch_span_id(uid, launch):016x}-01"
@@ -50,4 +55,6 @@ def open_traces(settings: ControlSettings, *, program: str) -> Traces:
         return NO_TRACES
     from control.otlp import Collector  # noqa: PLC0415  takes 0.3 s and 15 MiB, which only traces need
 
-    return Traces(Collector(program=program), endpoint=settings.traces_endpoint, ratio=settings.traces_ratio)
+    return Traces(
+        Collector(program=program), endpoint=settings.traces_endpoint, ratio=settings.traces_ratio
+    )

@@ -1,9 +1,11 @@
-"""A work queue of keys: each key is queued once, never processed by two workers at a time, and retried after a failure.
+"""A work queue of keys: each key is queued once, never processed by two workers at a time, and
+retried after a failure.
 
-Fresh keys precede background keys: a restart or a resync queues thousands of keys, and none of them may delay a key that
-has just changed. A retry is a background key too. Where fresh keys never run out, the background has every ninth turn.
-Within a priority, groups of keys (namespaces) take turns, so that a crowd in one group does not delay another group. If a
-reconcile lasts as long as the work that it hands to others, `per_group` also limits what a group has there at a time.
+Fresh keys precede background keys: a restart or a resync queues thousands of keys, and none of them
+may delay a key that has just changed. A retry is a background key too. Where fresh keys never run
+out, the background has every ninth turn. Within a priority, groups of keys (namespaces) take turns,
+so that a crowd in one group does not delay another group. If a reconcile lasts as long as the work
+that it hands to others, `per_group` also limits what a group has there at a time.
 
 The queue is bounded by the number of distinct keys. A reconcile that fails delays only its own key.
 """
@@ -28,15 +30,18 @@ BACKOFF = Backoff(0.2, 30.0)
 """The pauses until a key whose reconcile failed is tried again."""
 
 FRESH_IN_A_ROW = 8
-"""Fresh keys after which one from the background has its turn: where objects keep changing, there is always a fresh key, and a
-key that failed once would not be tried again for minutes (measured, with 180 schedules on an overloaded machine)."""
+"""Fresh keys after which one from the background has its turn: where objects keep changing, there
+is always a fresh key, and a key that failed once would not be tried again for minutes (measured,
+with 180 schedules on an overloaded machine)."""
 
 TIMER_STEP = 0.001
-"""uvloop rounds the delays of timers to whole milliseconds, up or down. What is due at the time would not be due yet."""
+"""uvloop rounds the delays of timers to whole milliseconds, up or down. What is due at the time
+would not be due yet."""
 
 
 class WorkQueue(Generic[K]):
-    """Calls `reconcile` for queued keys from a fixed number of workers, at most half of them for background keys."""
+    """Calls `reconcile` for queued keys from a fixed number of workers, at most half of them for
+    background keys."""
 
     def __init__(
         self,
@@ -48,8 +53,8 @@ class WorkQueue(Generic[K]):
         metrics: Metrics | None = None,
         name: str = "",
     ) -> None:
-        """`per_group`: keys of a group that are processed at a time, at most; by default as many as there are workers. With
-        `metrics`, the queue is measured under its name.
+        """`per_group`: keys of a group that are processed at a time, at most; by default as many as
+        there are workers. With `metrics`, the queue is measured under its name.
         """
         self._metrics = metrics
         self._name = name
@@ -79,7 +84,8 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def add_later(self, key: K, seconds: float, *, background: bool = False) -> None:
-        """Reconcile the key after a delay, never earlier. A key has one timer: a later call replaces the earlier one."""
+        """Reconcile the key after a delay, never earlier. A key has one timer: a later call
+        replaces the earlier one."""
         if key in self._timers:
             self._timers[key].cancel()
 
@@ -91,14 +97,17 @@ class WorkQueue(Generic[K]):
         self._timers[key] = asyncio.get_running_loop().call_later(delay, queue)
 
     def add_within(self, key: K, seconds: float, *, background: bool = False) -> None:
-        """Reconcile the key after a delay, or earlier if its timer or the key itself is already queued."""
+        """Reconcile the key after a delay, or earlier if its timer or the key itself is already
+        queued."""
         if key not in self._timers and key not in self._fresh:
             self.add_later(key, seconds, background=background)
 
     async def run(self) -> None:
         try:
             if self._metrics is not None:
-                self._metrics.show(QUEUE_DEPTH, lambda: len(self._fresh) + len(self._background), self._name)
+                self._metrics.show(
+                    QUEUE_DEPTH, lambda: len(self._fresh) + len(self._background), self._name
+                )
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._workers):
                     tasks.create_task(self._work())
@@ -134,13 +143,18 @@ class WorkQueue(Generic[K]):
                     raise
                 outcome = "error"
                 pause = self._pauses[key] = BACKOFF.longer(self._pauses.get(key, 0.0))
-                fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "again_in": pause}
+                fields = {
+                    "key": str(key),
+                    "error": f"{type(error).__name__}: {error}"[:500],
+                    "again_in": pause,
+                }
                 logger.warning("reconcile failed", extra=fields)
                 self.add_later(key, pause, background=True)
             finally:
                 seconds = time.monotonic() - began
                 logger.debug(
-                    "reconciled", extra={"queue": self._name, "seconds": round(seconds, 3), "outcome": outcome}
+                    "reconciled",
+                    extra={"queue": self._name, "seconds": round(seconds, 3), "outcome": outcome},
                 )
                 if self._metrics is not None:
                     self._metrics.record(RECONCILE_DURATION, seconds, self._name, outcome)
@@ -162,7 +176,8 @@ class WorkQueue(Generic[K]):
                 return
 
     def _next(self) -> tuple[bool, K | None]:
-        """The key whose turn it is, and whether it comes from the background; None if no key may be taken."""
+        """The key whose turn it is, and whether it comes from the background; None if no key may be
+        taken."""
         key: K | None = None
         is_background = self._fresh_in_a_row >= FRESH_IN_A_ROW
         for _ in range(2):
@@ -181,7 +196,8 @@ class WorkQueue(Generic[K]):
 
 
 class _GroupedKeys(Generic[K]):
-    """A set of keys from which groups take turns; within a group, the key that was added first comes first."""
+    """A set of keys from which groups take turns; within a group, the key that was added first
+    comes first."""
 
     def __init__(self, group: Callable[[K], str]) -> None:
         self._group = group
@@ -206,7 +222,8 @@ class _GroupedKeys(Generic[K]):
             del self._groups[group]
 
     def pop(self, may_take: Callable[[str], bool]) -> K | None:
-        """The first key of the first group that may be taken from, which then goes to the end; None without such a group."""
+        """The first key of the first group that may be taken from, which then goes to the end; None
+        without such a group."""
         group = next((name for name in self._groups if may_take(name)), None)
         if group is None:
             return None

@@ -1,9 +1,12 @@
-"""Configuration of the documentation site. `make docs` builds it offline and treats every warning as an error."""
+"""Configuration of the documentation site. `make docs` builds it offline and treats every warning
+as an error."""
 
 import tomllib
 from pathlib import Path
 
-_PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_PROJECT = tomllib.loads(
+    (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+)["project"]
 
 project = "inferrun"
 release = version = _PROJECT["version"]
@@ -14,7 +17,8 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = True
 
-# Headings down to the third level are link targets; a link to a missing page or heading is a warning.
+# Headings down to the third level are link targets; a link to a missing page or heading is a
+# warning.
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 

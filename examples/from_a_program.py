@@ -1,4 +1,5 @@
-"""Starts an inference run, shows its progress and prints its result, using only the plain Temporal client.
+"""Starts an inference run, shows its progress and prints its result, using only the plain Temporal
+client.
 
     pip install temporalio
     python from_a_program.py --id iris-2026-11-21
@@ -56,7 +57,10 @@ async def main(workflow_id: str, request: dict[str, object], *, task_queue: str)
     except WorkflowFailureError as failure:
         return print_failure(failure)
     except RPCError as error:
-        print(f"cannot reach Temporal ({error.message}); to attach to the run again, use the same id", file=sys.stderr)
+        print(
+            f"cannot reach Temporal ({error.message}); to attach to the run again, use the same id",
+            file=sys.stderr,
+        )
         return 1
     except asyncio.CancelledError:
         await handle.cancel()
@@ -75,22 +79,27 @@ async def wait(handle: WorkflowHandle) -> object:
         try:
             return await handle.result()
         except RuntimeError as error:
-            # While a workflow is paused, the server answers at once, without its end (temporalio 1.35).
+            # While a workflow is paused, the server answers at once, without its end (temporalio
+            # 1.35).
             if "No completion event found" not in str(error):
                 raise
         await asyncio.sleep(POLL_SECONDS)
 
 
 async def follow(handle: WorkflowHandle, ended: asyncio.Event) -> None:
-    """Print the workflow's current details, which the Temporal UI also shows, whenever they change."""
+    """Print the workflow's current details, which the Temporal UI also shows, whenever they
+    change."""
     printed = ""
     while not ended.is_set():
         try:
-            metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+            metadata = await handle.query(
+                "__temporal_workflow_metadata", result_type=WorkflowMetadata
+            )
             details = metadata.current_details
         except (RPCError, WorkflowQueryFailedError):  # no worker answers
             details = printed
-        except (WorkflowQueryRejectedError, ValueError):  # the latter: a status that temporalio does not know
+        except (WorkflowQueryRejectedError, ValueError):
+            # the latter: a status that temporalio does not know
             details = "paused in Temporal"
         if details and details != printed:
             print(f"  {details.splitlines()[0]}")
@@ -100,7 +109,8 @@ async def follow(handle: WorkflowHandle, ended: asyncio.Event) -> None:
 
 
 def print_failure(failure: WorkflowFailureError) -> int:
-    """The failure's type is the run's reason; its details are the same object that a successful run returns."""
+    """The failure's type is the run's reason; its details are the same object that a successful run
+    returns."""
     cause = failure.cause
     if isinstance(cause, ApplicationError):
         print(f"failed, reason {cause.type}: {cause.message}", file=sys.stderr)
@@ -112,16 +122,25 @@ def print_failure(failure: WorkflowFailureError) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Start an inference run through Temporal and wait for its result.")
-    parser.add_argument("--id", required=True, help="the workflow's id; the same id denotes the same run")
+    parser = argparse.ArgumentParser(
+        description="Start an inference run through Temporal and wait for its result."
+    )
     parser.add_argument(
-        "--request", default=json.dumps(REQUEST), help="the request as JSON; default: a run of the config iris"
+        "--id", required=True, help="the workflow's id; the same id denotes the same run"
+    )
+    parser.add_argument(
+        "--request",
+        default=json.dumps(REQUEST),
+        help="the request as JSON; default: a run of the config iris",
     )
     parser.add_argument("--task-queue", default="inferrun", help="the installation's task queue")
     arguments = parser.parse_args()
     try:
-        code = asyncio.run(main(arguments.id, json.loads(arguments.request), task_queue=arguments.task_queue))
+        code = asyncio.run(
+            main(arguments.id, json.loads(arguments.request), task_queue=arguments.task_queue)
+        )
     except KeyboardInterrupt:
         code = 130
     sys.stdout.flush()
-    os._exit(code)  # the client's threads may crash the interpreter during shutdown: temporalio/sdk-python#300
+    # the client's threads may crash the interpreter during shutdown: temporalio/sdk-python#300
+    os._exit(code)

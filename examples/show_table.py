@@ -1,4 +1,5 @@
-"""Opens a Parquet file as a data frame, and prints the types of its columns and its first rows: python show_table.py FILE."""
+"""Opens a Parquet file as a data frame, and prints the types of its columns and its first rows:
+python show_table.py FILE."""
 
 import sys
 

@@ -1,7 +1,9 @@
-"""Which network addresses runs may connect to: a decision about an address, after name resolution. Pure.
+"""Which network addresses runs may connect to: a decision about an address, after name resolution.
+Pure.
 
-Model servers and data handlers are named by users of a namespace, and a runner connects to whatever they name. It must
-not serve as a way to the node's own services, the cloud's metadata service, or the cluster's control plane.
+Model servers and data handlers are named by users of a namespace, and a runner connects to whatever
+they name. It must not serve as a way to the node's own services, the cloud's metadata service, or
+the cluster's control plane.
 """
 
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ CONTROL_PLANE_PORTS: Final = {
     10257: "the controller manager",
     10259: "the scheduler",
 }
-"""Ports that are refused at every address: nodes have many addresses, and a runner does not know them all."""
+"""Ports that are refused at every address: nodes have many addresses, and a runner does not know
+them all."""
 
 _METADATA: Final = tuple(
     ip_network(network)
@@ -35,7 +38,11 @@ _METADATA: Final = tuple(
     )
 )
 
-_TRANSLATED: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"), IPv6Network("::ffff:0:0:0/96"))
+_TRANSLATED: Final = (
+    IPv6Network("64:ff9b::/96"),
+    IPv6Network("64:ff9b:1::/48"),
+    IPv6Network("::ffff:0:0:0/96"),
+)
 """NAT64 and SIIT."""
 
 _COMPATIBLE: Final = IPv6Network("::/96")
@@ -43,7 +50,8 @@ _COMPATIBLE: Final = IPv6Network("::/96")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An entry of a list of addresses: a network or a host name, and a port if the entry is about one port only."""
+    """An entry of a list of addresses: a network or a host name, and a port if the entry is about
+    one port only."""
 
     network: Network | None
     host: str
@@ -51,14 +59,17 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """An entry such as `10.0.0.0/8`, `10.1.2.3:8080`, `[fd00::1]:443` or `temporal.example:7233`. Raises ValueError."""
+        """An entry such as `10.0.0.0/8`, `10.1.2.3:8080`, `[fd00::1]:443` or
+        `temporal.example:7233`. Raises ValueError."""
         host, port = _split_port(text.strip())
         try:
             return cls(ip_network(host), host, port)
         except ValueError:
             pass
         if not host or "/" in host or ":" in host or not any(char.isalpha() for char in host):
-            raise ValueError(f"{text!r} is neither an address, a network such as 10.0.0.0/8, nor a host name")
+            raise ValueError(
+                f"{text!r} is neither an address, a network such as 10.0.0.0/8, nor a host name"
+            )
         return cls(None, host, port)
 
     def covers(self, address: Address, port: int) -> bool:
@@ -75,18 +86,21 @@ def parse_targets(text: str) -> tuple[Target, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """`allowed` are exceptions from everything else; `refused` is refused besides what is never allowed by default."""
+    """`allowed` are exceptions from everything else; `refused` is refused besides what is never
+    allowed by default."""
 
     allowed: tuple[Target, ...] = ()
     refused: tuple[Target, ...] = ()
 
     def refusal(self, address: str, port: int) -> str:
-        """Why runs must not connect to an address that name resolution returned; empty if they may."""
+        """Why runs must not connect to an address that name resolution returned; empty if they
+        may."""
         given = ip_address(address.partition("%")[0])
         if self._is_allowed(given, port):
             return ""
         mapped = given.ipv4_mapped if isinstance(given, IPv6Address) else None
-        for candidate in (mapped or given, *_embedded(given)):  # what is allowed for one of them is not for the others
+        # what is allowed for one of them is not for the others
+        for candidate in (mapped or given, *_embedded(given)):
             if not self._is_allowed(candidate, port) and (kind := self._kind(candidate, port)):
                 return kind
         return ""
@@ -99,8 +113,15 @@ class AddressPolicy:
             return "a link-local address or that of a metadata service"
         if address.is_loopback:
             return "a loopback address"
-        is_of_this_network = address.version == 4 and (int(address) >> 24 == 0 or int(address) == 0xFFFFFFFF)
-        if address.is_link_local or address.is_multicast or address.is_unspecified or is_of_this_network:
+        is_of_this_network = address.version == 4 and (
+            int(address) >> 24 == 0 or int(address) == 0xFFFFFFFF
+        )
+        if (
+            address.is_link_local
+            or address.is_multicast
+            or address.is_unspecified
+            or is_of_this_network
+        ):
             return "a link-local, multicast or unspecified address"
         if any(target.covers(address, port) for target in self.refused):
             return "an address of the control plane"
@@ -113,7 +134,9 @@ def _embedded(address: Address) -> tuple[IPv4Address, ...]:
         return ()
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
     last = IPv4Address(int(address) & 0xFFFFFFFF)
-    if any(address in network for network in _TRANSLATED) or (address in _COMPATIBLE and int(address) > 1):
+    if any(address in network for network in _TRANSLATED) or (
+        address in _COMPATIBLE and int(address) > 1
+    ):
         found.append(last)
     if (int(address) >> 32) & 0xFFFFFFFF in (0x5EFE, 0x02005EFE):  # ISATAP
         found.append(last)

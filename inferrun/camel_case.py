@@ -1,4 +1,5 @@
-"""The base of models whose JSON has camelCase, as Kubernetes' objects have: of resources, documents and messages."""
+"""The base of models whose JSON has camelCase, as Kubernetes' objects have: of resources, documents
+and messages."""
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel

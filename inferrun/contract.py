@@ -1,10 +1,10 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
-The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion`, `kserve.service`,
-`errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `inputRun`, `interval`, `tensors`, `request`, `joinSource`,
-`passThroughColumns`, `kserve.headers` and `kserve.proxyUrl` were added.
-Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
-maps, in which only placeholders were resolved.
+The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion`,
+`kserve.service`, `errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `inputRun`, `interval`,
+`tensors`, `request`, `joinSource`, `passThroughColumns`, `kserve.headers` and `kserve.proxyUrl`
+were added. Empty members are omitted, except for `kserve`, which is always present. `input` and
+`output` are the InferenceConfig's storage maps, in which only placeholders were resolved.
 """
 
 import json
@@ -15,13 +15,16 @@ from pydantic import Field
 from inferrun.camel_case import CamelCase
 
 MAX_BYTES = 256 * 1024
-"""Maximum size in bytes of contract and snapshot together. etcd accepts 1.5 MiB, and the status holds a copy of the contract."""
+"""Maximum size in bytes of contract and snapshot together. etcd accepts 1.5 MiB, and the status
+holds a copy of the contract."""
 
-FreeForm: TypeAlias = dict[str, Any]  # Any: a storage object is free-form by design; each store validates its own
+# Any: a storage object is free-form by design; each store validates its own
+FreeForm: TypeAlias = dict[str, Any]
 
 
 class ServiceRef(CamelCase):
-    """Identifies an object of KServe that serves a model by its kind, namespace and name, as a config refers to it."""
+    """Identifies an object of KServe that serves a model by its kind, namespace and name, as a
+    config refers to it."""
 
     kind: str
     namespace: str
@@ -217,7 +220,8 @@ class RequestOutput(CamelCase):
 
 
 class Request(CamelCase):
-    """How a record becomes one request, and its response a prediction; with the protocols openai and http."""
+    """How a record becomes one request, and its response a prediction; with the protocols openai
+    and http."""
 
     task: str = "Chat"
     """What the server is asked for: Chat, Completion, Embedding, …"""
@@ -325,7 +329,8 @@ class Contract(CamelCase):
 
 
 def dump_contract(contract: Contract) -> str:
-    """Return the contract as compact JSON without empty members; `kserve` is kept even if it is empty."""
+    """Return the contract as compact JSON without empty members; `kserve` is kept even if it is
+    empty."""
     value = contract.model_dump(by_alias=True, exclude_defaults=True)
     value.setdefault("kserve", {})
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

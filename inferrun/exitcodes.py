@@ -1,4 +1,5 @@
-"""The exit codes of a runner and their meaning. They are part of the API and also used by custom runner images."""
+"""The exit codes of a runner and their meaning. They are part of the API and also used by custom
+runner images."""
 
 from enum import IntEnum
 
@@ -6,7 +7,8 @@ from inferrun.reasons import Reason
 
 
 class ExitCode(IntEnum):
-    """The exit code of a runner's process. Codes 0 and 2 to 5 are the Krateo controller's; the others are our own."""
+    """The exit code of a runner's process. Codes 0 and 2 to 5 are the Krateo controller's; the
+    others are our own."""
 
     DONE = 0
     INTERNAL = 1

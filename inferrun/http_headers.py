@@ -1,7 +1,8 @@
-"""Checks the HTTP headers that a config adds to requests: valid tokens and values, and none that frames the message. Pure.
+"""Checks the HTTP headers that a config adds to requests: valid tokens and values, and none that
+frames the message. Pure.
 
-The runner's HTTP client determines length, encoding and connection of each request. A configured header that contradicts
-them would let a server read another request than the one that was sent.
+The runner's HTTP client determines length, encoding and connection of each request. A configured
+header that contradicts them would let a server read another request than the one that was sent.
 """
 
 import re
@@ -23,7 +24,8 @@ FRAMING: Final = frozenset(
         "upgrade",
     }
 )
-"""Names in lower case: what frames a message, and the hop-by-hop headers (RFC 9110, sections 7.2, 7.6.1, 8.6 and 10.1.1)."""
+"""Names in lower case: what frames a message, and the hop-by-hop headers (RFC 9110, sections 7.2,
+7.6.1, 8.6 and 10.1.1)."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -36,7 +38,8 @@ def split_header(header: str) -> tuple[str, str]:
 
 
 def header_fault(header: str) -> str:
-    """What is wrong with "Name: value", empty if nothing is. The value is never part of the answer."""
+    """What is wrong with "Name: value", empty if nothing is. The value is never part of the
+    answer."""
     if ":" not in header:
         return 'must have the form "Name: value"'
     name, value = split_header(header)
@@ -53,16 +56,24 @@ def name_fault(name: str) -> str:
 
 
 _OF_THE_PROTOCOL: Final = frozenset(
-    {"accept", "accept-encoding", "content-encoding", "content-type", "inference-header-content-length"}
+    {
+        "accept",
+        "accept-encoding",
+        "content-encoding",
+        "content-type",
+        "inference-header-content-length",
+    }
 )
-"""Names in lower case of headers that describe what a protocol sends to a model server, and what it expects."""
+"""Names in lower case of headers that describe what a protocol sends to a model server, and what it
+expects."""
 
 _METADATA_NAME: Final = re.compile(r"(?!grpc-)(?!.*-bin$)[0-9a-z_.-]+")
 """Names that gRPC sends as they are."""
 
 
 def model_header_fault(name: str, *, is_grpc: bool) -> str:
-    """What is wrong with the name of a header of requests to a model server, empty if nothing is. `Host` is allowed."""
+    """What is wrong with the name of a header of requests to a model server, empty if nothing is.
+    `Host` is allowed."""
     lower = name.lower()
     if lower != "host" and (fault := name_fault(name)):
         return fault
@@ -75,25 +86,55 @@ def model_header_fault(name: str, *, is_grpc: bool) -> str:
 
 def value_fault(value: str) -> str:
     """What is wrong with a header's value, empty if nothing is."""
-    return "the value must not contain control characters such as line breaks" if _CONTROL.search(value) else ""
+    return (
+        "the value must not contain control characters such as line breaks"
+        if _CONTROL.search(value)
+        else ""
+    )
 
 
 _DESCRIPTIVE: Final = frozenset(
     {
-        *("accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-disposition"),
-        *("content-encoding", "content-language", "content-type", "if-match", "if-modified-since", "if-none-match"),
-        *("host", "if-unmodified-since", "pragma", "prefer", "range", "user-agent", "x-request-id", "x-requested-with"),
+        *(
+            "accept",
+            "accept-charset",
+            "accept-encoding",
+            "accept-language",
+            "cache-control",
+            "content-disposition",
+        ),
+        *(
+            "content-encoding",
+            "content-language",
+            "content-type",
+            "if-match",
+            "if-modified-since",
+            "if-none-match",
+        ),
+        *(
+            "host",
+            "if-unmodified-since",
+            "pragma",
+            "prefer",
+            "range",
+            "user-agent",
+            "x-request-id",
+            "x-requested-with",
+        ),
     }
 )
 """Names in lower case of headers that only describe a message."""
 
 
 def is_descriptive(name: str) -> bool:
-    """Whether a header of this name never carries a credential. Names that nobody has heard of may."""
+    """Whether a header of this name never carries a credential. Names that nobody has heard of
+    may."""
     return name.lower() in _DESCRIPTIVE
 
 
-_CREDENTIALS: Final = re.compile(r"authorization|cookie|token|secret|password|api-?key", re.IGNORECASE)
+_CREDENTIALS: Final = re.compile(
+    r"authorization|cookie|token|secret|password|api-?key", re.IGNORECASE
+)
 
 
 def is_credential(name: str) -> bool:

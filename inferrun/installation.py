@@ -1,9 +1,9 @@
 """The id of an installation: its release, and its cluster.
 
-Everything that an installation creates carries this id, and it ignores objects that carry the id of another cluster. The
-cluster's part is the UID of kube-system, or, for an installation that may not read it, the UID of the release's namespace. It is
-recorded in a Lease when a program starts for the first time, so that it remains the same if permissions change later, or if the
-release is renamed.
+Everything that an installation creates carries this id, and it ignores objects that carry the id of
+another cluster. The cluster's part is the UID of kube-system, or, for an installation that may not
+read it, the UID of the release's namespace. It is recorded in a Lease when a program starts for the
+first time, so that it remains the same if permissions change later, or if the release is renamed.
 """
 
 from inferrun.kube.client import KubeClient

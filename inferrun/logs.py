@@ -1,4 +1,5 @@
-"""Logging as JSON lines: a static message and structured fields per record. Uses only the standard library."""
+"""Logging as JSON lines: a static message and structured fields per record. Uses only the standard
+library."""
 
 import json
 import logging
@@ -39,7 +40,10 @@ def _frames(error: BaseException | None) -> list[str]:
     if error is None:
         return []
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    frames = [*traceback.format_tb(error.__traceback__), f"{type(error).__module__}.{type(error).__qualname__}\n"]
+    frames = [
+        *traceback.format_tb(error.__traceback__),
+        f"{type(error).__module__}.{type(error).__qualname__}\n",
+    ]
     members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
     return [*_frames(cause), *frames, *(line for member in members for line in _frames(member))]
 

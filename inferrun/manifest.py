@@ -1,6 +1,7 @@
 """The manifest that commits a run: which parts its output has. Pure.
 
-The runner writes it, and everything that reads results begins with it: a part that it does not list is not part of the output.
+The runner writes it, and everything that reads results begins with it: a part that it does not list
+is not part of the output.
 """
 
 import hashlib
@@ -76,7 +77,8 @@ class Manifest(Document):
 
     protocol: str | None = None
     contract_sha256: str
-    """Digest of the contract of the attempt that made the commit, as it is in the run's ConfigMap."""
+    """Digest of the contract of the attempt that made the commit, as it is in the run's
+    ConfigMap."""
 
     runner_version: str
     fingerprint: str
@@ -92,14 +94,17 @@ class Manifest(Document):
     parts: tuple[ManifestPart, ...]
 
     def committed_run(self, *, location: str, manifest: str, content: bytes) -> CommittedRun:
-        """Return the result of the run; `manifest` is where this document is, and `content` what is stored there."""
+        """Return the result of the run; `manifest` is where this document is, and `content` what is
+        stored there."""
         records = self.records
         return CommittedRun(
             total=records.total,
             completed=records.completed,
             failed=records.failed,
             output=Output(
-                location=location[:_SHOWN], manifest=manifest[:_SHOWN], sha256=hashlib.sha256(content).hexdigest()
+                location=location[:_SHOWN],
+                manifest=manifest[:_SHOWN],
+                sha256=hashlib.sha256(content).hexdigest(),
             ),
             usage=self.usage or NO_USAGE,
             skipped=self.skipped or (),
@@ -107,7 +112,8 @@ class Manifest(Document):
 
 
 class AbortedRun(Document):
-    """Takes the place of the manifest of a run that failed without a commit: no attempt can commit it later."""
+    """Takes the place of the manifest of a run that failed without a commit: no attempt can commit
+    it later."""
 
     inferrun: Literal["v1"] = "v1"
     run_id: str

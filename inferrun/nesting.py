@@ -1,7 +1,8 @@
 """Bounds the nesting of JSON before it is parsed, on the bytes alone. Pure.
 
-Python's own limit differs between versions: `json` ignores the recursion limit in 3.12 and 3.13, and orjson stops at 1,024
-levels, more than validation and serialization support. The scan is linear and uses only operations on whole byte strings.
+Python's own limit differs between versions: `json` ignores the recursion limit in 3.12 and 3.13,
+and orjson stops at 1,024 levels, more than validation and serialization support. The scan is linear
+and uses only operations on whole byte strings.
 """
 
 import json
@@ -23,10 +24,11 @@ class TooDeep(ValueError):
 
 
 def check_depth(raw: bytes) -> None:
-    """Raise TooDeep if the JSON in `raw` is nested more than MAX_DEPTH levels deep. Does not check that it is valid.
+    """Raise TooDeep if the JSON in `raw` is nested more than MAX_DEPTH levels deep. Does not check
+    that it is valid.
 
-    Without escaped quotes, a bracket is inside a string if the number of quotes before it is odd. Two adjacent quotes can be
-    removed without changing that.
+    Without escaped quotes, a bracket is inside a string if the number of quotes before it is odd.
+    Two adjacent quotes can be removed without changing that.
     """
     if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
         return

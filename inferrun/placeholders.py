@@ -1,8 +1,10 @@
-"""Placeholders in the strings of a config, such as `$(params.region)` and `$(interval.start:%Y-%m-%d)`. Pure.
+"""Placeholders in the strings of a config, such as `$(params.region)` and
+`$(interval.start:%Y-%m-%d)`. Pure.
 
-A string with placeholders is parsed to pieces: its own text, and the placeholders between. What may stand in for a placeholder
-depends on what the string is, a path or a query, which is decided elsewhere (`inferrun.resources.templates`). The syntax is that
-of Kubernetes: `$(NAME)`, and `$$(` for a literal `$(`. Every `$(` is a placeholder, so that a misspelt one is found.
+A string with placeholders is parsed to pieces: its own text, and the placeholders between. What may
+stand in for a placeholder depends on what the string is, a path or a query, which is decided
+elsewhere (`inferrun.resources.templates`). The syntax is that of Kubernetes: `$(NAME)`, and `$$(`
+for a literal `$(`. Every `$(` is a placeholder, so that a misspelt one is found.
 """
 
 import re
@@ -35,7 +37,8 @@ _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
 
 
 class InvalidPlaceholder(Exception):
-    """What was `found` is not a placeholder, or not allowed where it is; `why` says what is, and which one was probably meant."""
+    """What was `found` is not a placeholder, or not allowed where it is; `why` says what is, and
+    which one was probably meant."""
 
     def __init__(self, why: str, *, found: str = "") -> None:
         self.why = why
@@ -88,7 +91,9 @@ class Values:
                     raise NoValue("spec.interval")
                 instant = self.interval[end == "end"]
                 given = placeholder.format
-                return instant.strftime(given) if given else instant.astimezone(UTC).strftime(RFC3339)
+                return (
+                    instant.strftime(given) if given else instant.astimezone(UTC).strftime(RFC3339)
+                )
             case _, "name":
                 return self.run_name
             case _:
@@ -101,7 +106,8 @@ def has_placeholders(text: str) -> bool:
 
 
 def parse_template(text: str, *, declared: Collection[str] | None = None) -> Iterator[Piece]:
-    """The pieces of a text. `declared` are the names of the parameters, None if any is allowed. Raises InvalidPlaceholder."""
+    """The pieces of a text. `declared` are the names of the parameters, None if any is allowed.
+    Raises InvalidPlaceholder."""
     at = 0
     while (opening := _OPENING.search(text, at)) is not None:
         if opening.start() > at:
@@ -112,7 +118,9 @@ def parse_template(text: str, *, declared: Collection[str] | None = None) -> Ite
             continue
         end = text.find(")", at)
         if end < 0:
-            raise InvalidPlaceholder("has no closing parenthesis; write $$( for a literal $(", found=f"$({text[at:]}")
+            raise InvalidPlaceholder(
+                "has no closing parenthesis; write $$( for a literal $(", found=f"$({text[at:]}"
+            )
         yield parse_placeholder(text[at:end], declared=declared)
         at = end + 1
     if at < len(text):
@@ -127,12 +135,26 @@ def parse_placeholder(inside: str, *, declared: Collection[str] | None = None) -
     if name not in NAMES and not (is_parameter and (declared is None or member in declared)):
         raise InvalidPlaceholder(_unknown(name, declared=declared), found=f"$({inside})")
     if colon and group != INTERVAL:
-        raise InvalidPlaceholder("has a format, which only a time of the interval may have", found=f"$({inside})")
-    unknown = next((one[1] for one in _DIRECTIVE.finditer(given) if one[1] not in {*DIRECTIVES, "%"}), None)
-    if colon and (not given or unknown is not None or not (given.isascii() and given.isprintable())):
-        odd = "an empty format" if not given else f"%{unknown} in its format" if unknown else "an odd format"
+        raise InvalidPlaceholder(
+            "has a format, which only a time of the interval may have", found=f"$({inside})"
+        )
+    unknown = next(
+        (one[1] for one in _DIRECTIVE.finditer(given) if one[1] not in {*DIRECTIVES, "%"}), None
+    )
+    if colon and (
+        not given or unknown is not None or not (given.isascii() and given.isprintable())
+    ):
+        odd = (
+            "an empty format"
+            if not given
+            else f"%{unknown} in its format"
+            if unknown
+            else "an odd format"
+        )
         allowed = ", ".join(f"%{one}" for one in DIRECTIVES)
-        raise InvalidPlaceholder(f"has {odd}; allowed are {allowed} and %%, as in %Y-%m-%d", found=f"$({inside})")
+        raise InvalidPlaceholder(
+            f"has {odd}; allowed are {allowed} and %%, as in %Y-%m-%d", found=f"$({inside})"
+        )
     return Placeholder(group, member, given)
 
 

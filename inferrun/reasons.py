@@ -1,6 +1,7 @@
 """The reasons in statuses, Events, termination messages and workflow failures.
 
-Reasons are part of the API: they are declared here, documented with cause and fix, and never renamed.
+Reasons are part of the API: they are declared here, documented with cause and fix, and never
+renamed.
 """
 
 from enum import StrEnum
@@ -104,7 +105,8 @@ class Reason(StrEnum):
 
 
 def known_reason(text: str | None) -> Reason:
-    """The reason of this name; `RunnerFailed` for an unknown one, which another version may have written."""
+    """The reason of this name; `RunnerFailed` for an unknown one, which another version may have
+    written."""
     return Reason(text) if text in set(Reason) else Reason.RUNNER_FAILED
 
 

@@ -1,4 +1,5 @@
-"""The result of a run as programs get it: what the workflow of a run, and of a submission, returns. And its progress until then.
+"""The result of a run as programs get it: what the workflow of a run, and of a submission, returns.
+And its progress until then.
 
 Field names are recorded in histories and read by other programs, so they are never renamed.
 """
@@ -98,7 +99,11 @@ class Progress(_Answer):
 def _known(run: InferenceRun, kind: type[_Answer]) -> dict[str, object]:
     """What the run says of the fields of an answer."""
     status = run.status
-    found = {name: value for name in kind.model_fields if (value := getattr(status, name, None)) is not None}
+    found = {
+        name: value
+        for name in kind.model_fields
+        if (value := getattr(status, name, None)) is not None
+    }
     if status.reason:
         found["reason"] = known_reason(status.reason)
     return {**run.ref.model_dump(), **found}
@@ -120,4 +125,6 @@ def progress_of(run: InferenceRun) -> Progress:
 def deleted_result(run: RunRef) -> RunResult:
     """The result of a run that was deleted before it ended."""
     message = f"InferenceRun {run} was deleted before it ended"
-    return RunResult(**run.model_dump(), phase=Phase.FAILED, reason=Reason.RUN_DELETED, message=message)
+    return RunResult(
+        **run.model_dump(), phase=Phase.FAILED, reason=Reason.RUN_DELETED, message=message
+    )

@@ -1,13 +1,15 @@
 """Computes the next status of a run from its current one. Pure.
 
-The conditions are derived from the phase, for use with `kubectl wait`: `Succeeded` (Unknown until the run ends), `Finished`,
-and for users of the Krateo controller `Ready` (same as `Succeeded`; True for a schedule that is in place) and `Synced` (the spec
-was accepted). `Stalled` is for tools that compute a health from conditions, such as Flux (kstatus): without it, they would
-wait for a run that has failed.
+The conditions are derived from the phase, for use with `kubectl wait`: `Succeeded` (Unknown until
+the run ends), `Finished`, and for users of the Krateo controller `Ready` (same as `Succeeded`; True
+for a schedule that is in place) and `Synced` (the spec was accepted). `Stalled` is for tools that
+compute a health from conditions, such as Flux (kstatus): without it, they would wait for a run that
+has failed.
 
-`Succeeded` is the sum of the stages of a run, as in Knative and KServe: True if all stages are, False if one is, and Unknown
-until then. Each stage is True once it is done. Of those that are not, the first one says what the run waits for, or why it failed:
-its reason and message are those of the run. If that is the model, it is `ModelReady`, for which the contract waits.
+`Succeeded` is the sum of the stages of a run, as in Knative and KServe: True if all stages are,
+False if one is, and Unknown until then. Each stage is True once it is done. Of those that are not,
+the first one says what the run waits for, or why it failed: its reason and message are those of the
+run. If that is the model, it is `ModelReady`, for which the contract waits.
 """
 
 from collections.abc import Iterable
@@ -56,17 +58,21 @@ def status_after(
     cleared: Iterable[str] = (),
     **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
 ) -> InferenceRunStatus:
-    """The status with this phase. `changes` are further fields; one that is None remains unchanged, unless `cleared`
-    names it: what describes an earlier launch must not be taken for the current one.
+    """The status with this phase. `changes` are further fields; one that is None remains unchanged,
+    unless `cleared` names it: what describes an earlier launch must not be taken for the current
+    one.
 
-    `read_generation` is the generation that whatever executes the run has read, if the writer read the spec for it.
-    Otherwise `status.observedGeneration` stays as it is. An edit counts as acknowledged once it is at most that value:
-    a writer that set it to the generation of the object that it happens to write to would acknowledge an edit that the
-    run's workflow has never seen, and the edit would be lost. The value never decreases: a launch that read an older
-    spec may be written after an edit that was signalled to the workflow in the meantime, and the workflow handles that
-    signal after the launch.
+    `read_generation` is the generation that whatever executes the run has read, if the writer read
+    the spec for it. Otherwise `status.observedGeneration` stays as it is. An edit counts as
+    acknowledged once it is at most that value: a writer that set it to the generation of the object
+    that it happens to write to would acknowledge an edit that the run's workflow has never seen,
+    and the edit would be lost. The value never decreases: a launch that read an older spec may be
+    written after an edit that was signalled to the workflow in the meantime, and the workflow
+    handles that signal after the launch.
     """
-    merged = {key: value for key, value in run.status.model_dump().items() if key not in set(cleared)}
+    merged = {
+        key: value for key, value in run.status.model_dump().items() if key not in set(cleared)
+    }
     if (span := run.spec.interval) is not None:
         merged["interval"] = {"start": span.start, "end": span.end, "text": str(span)}
     merged |= {key: value for key, value in changes.items() if value is not None}
@@ -88,14 +94,18 @@ def ended_status(
     earliest: datetime | None = None,
     **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
 ) -> InferenceRunStatus:
-    """The terminal status. The duration counts from the start, or else the creation, until `finished`, or else now.
+    """The terminal status. The duration counts from the start, or else the creation, until
+    `finished`, or else now.
 
-    Start and end come from clocks of nodes: here none of them is before `earliest` (by default the creation), in the future, or in
-    the wrong order. A start that was shown does not become a later one.
+    Start and end come from clocks of nodes: here none of them is before `earliest` (by default the
+    creation), in the future, or in the wrong order. A start that was shown does not become a later
+    one.
     """
     created = earliest or run.metadata.creation_timestamp or now
     latest = max(created, now)
-    starts = [one for one in (changes.pop("start_time", None), run.status.start_time) if one is not None]
+    starts = [
+        one for one in (changes.pop("start_time", None), run.status.start_time) if one is not None
+    ]
     start = _within(min(starts), created, latest) if starts else None
     since = start or created
     end = _within(finished or now, since, latest)
@@ -112,7 +122,8 @@ def ended_status(
         reason=reason,
         message=message,
         now=now,
-        read_generation=run.metadata.generation,  # no edit takes effect after the end, so none remains unacknowledged
+        # no edit takes effect after the end, so none remains unacknowledged
+        read_generation=run.metadata.generation,
         cleared=("running_since", "pace"),
         start_time=start,
         completion_time=end,
@@ -126,8 +137,11 @@ def _within(instant: datetime, earliest: datetime, latest: datetime) -> datetime
 
 
 def acknowledged_status(run: InferenceRun, *, generation: int) -> InferenceRunStatus:
-    """The run's status after its workflow has received the spec of `generation`; nothing else changes."""
-    return run.status.model_copy(update={"observed_generation": _latest(run.status.observed_generation, generation)})
+    """The run's status after its workflow has received the spec of `generation`; nothing else
+    changes."""
+    return run.status.model_copy(
+        update={"observed_generation": _latest(run.status.observed_generation, generation)}
+    )
 
 
 def _latest(stored: int | None, read: int | None) -> int | None:
@@ -137,7 +151,11 @@ def _latest(stored: int | None, read: int | None) -> int | None:
 def duration_text(span: timedelta) -> str:
     """A duration as kubectl formats ages: `7s`, `1m5s`, `2h3m`, `3d4h`."""
     seconds = max(0, round(span.total_seconds()))
-    for unit, smaller, size, part in (("d", "h", 86_400, 3600), ("h", "m", 3600, 60), ("m", "s", 60, 1)):
+    for unit, smaller, size, part in (
+        ("d", "h", 86_400, 3600),
+        ("h", "m", 3600, 60),
+        ("m", "s", 60, 1),
+    ):
         if seconds >= size:
             return f"{seconds // size}{unit}{seconds % size // part}{smaller}"
     return f"{seconds}s"
@@ -150,7 +168,9 @@ def _conditions(
     finished = ConditionStatus.TRUE if phase.is_terminal else ConditionStatus.FALSE
     is_accepted = reason not in REJECTIONS
     synced = ConditionStatus.TRUE if is_accepted else ConditionStatus.FALSE
-    is_in_place = run.spec.is_schedule and is_accepted and phase in (Phase.SCHEDULED, Phase.SUSPENDED)
+    is_in_place = (
+        run.spec.is_schedule and is_accepted and phase in (Phase.SCHEDULED, Phase.SUSPENDED)
+    )
     ready = ConditionStatus.TRUE if is_in_place else outcome
     wanted = {"Succeeded": outcome, "Finished": finished, "Ready": ready, "Synced": synced}
     if phase is Phase.FAILED or not is_accepted:
@@ -162,8 +182,8 @@ def _conditions(
 
 
 def _stages(run: InferenceRun, after: InferenceRunStatus, *, now: datetime) -> list[Condition]:
-    """The stages of a run whose status becomes `after`; none for a schedule or a back-fill. A stage that is done has no reason, and
-    neither has one that a run in progress has not come to.
+    """The stages of a run whose status becomes `after`; none for a schedule or a back-fill. A stage
+    that is done has no reason, and neither has one that a run in progress has not come to.
     """
     if run.spec.is_schedule or run.spec.backfill is not None:
         return []
@@ -173,20 +193,35 @@ def _stages(run: InferenceRun, after: InferenceRunStatus, *, now: datetime) -> l
     found = []
     for kind, done in is_done.items():
         is_current = kind == current and not done
-        status = ConditionStatus.TRUE if done else ConditionStatus.FALSE if has_failed else ConditionStatus.UNKNOWN
+        status = (
+            ConditionStatus.TRUE
+            if done
+            else ConditionStatus.FALSE
+            if has_failed
+            else ConditionStatus.UNKNOWN
+        )
         reason = after.reason if is_current or (has_failed and not done) else None
         message = after.message if is_current else None
-        found.append(_condition(run, kind=kind, status=status, reason=reason, message=message, now=now))
+        found.append(
+            _condition(run, kind=kind, status=status, reason=reason, message=message, now=now)
+        )
     return found
 
 
 def _done(before: InferenceRunStatus, after: InferenceRunStatus) -> dict[str, bool]:
-    """Whether each stage of the run is done. Its status may come from a watch, which does not keep the contract."""
+    """Whether each stage of the run is done. Its status may come from a watch, which does not keep
+    the contract."""
     has_succeeded = after.phase is Phase.SUCCEEDED
     found = {
-        CONTRACT_WRITTEN: has_succeeded or bool(after.contract or after.job_status) or _was(before, CONTRACT_WRITTEN)
+        CONTRACT_WRITTEN: has_succeeded
+        or bool(after.contract or after.job_status)
+        or _was(before, CONTRACT_WRITTEN)
     }
-    if after.model is not None or after.reason in _MODEL_REASONS or before.condition(MODEL_READY) is not None:
+    if (
+        after.model is not None
+        or after.reason in _MODEL_REASONS
+        or before.condition(MODEL_READY) is not None
+    ):
         is_in_use = after.phase is Phase.RUNNING or _was(before, MODEL_READY)
         found[MODEL_READY] = has_succeeded or (is_in_use and after.reason not in _MODEL_REASONS)
     found[JOB_COMPLETE] = has_succeeded or (after.phase is Phase.FAILED and after.exit_code == 0)
@@ -201,7 +236,13 @@ def _was(status: InferenceRunStatus, kind: str) -> bool:
 
 
 def _condition(
-    run: InferenceRun, *, kind: str, status: ConditionStatus, reason: str | None, message: str | None, now: datetime
+    run: InferenceRun,
+    *,
+    kind: str,
+    status: ConditionStatus,
+    reason: str | None,
+    message: str | None,
+    now: datetime,
 ) -> Condition:
     before = run.status.condition(kind)
     is_same = before is not None and before.status == status

@@ -1,8 +1,9 @@
-"""What a Pod reports without access to the API: the runner's result (termination message) and its progress (log lines).
+"""What a Pod reports without access to the API: the runner's result (termination message) and its
+progress (log lines).
 
-Both are untrusted input on the control side: everything is bounded, and what cannot be parsed is shown as text or ignored.
-`RecordCounts`, `Output` and `Delivery` are also parts of an InferenceRun's status; the strings under their fields are shown
-by `kubectl explain`.
+Both are untrusted input on the control side: everything is bounded, and what cannot be parsed is
+shown as text or ignored. `RecordCounts`, `Output` and `Delivery` are also parts of an
+InferenceRun's status; the strings under their fields are shown by `kubectl explain`.
 """
 
 from contextlib import suppress
@@ -20,7 +21,8 @@ from inferrun.text import one_line
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSizes:
-    """Sizes of what a runner reports, so that it fits in the termination message of its container."""
+    """Sizes of what a runner reports, so that it fits in the termination message of its
+    container."""
 
     kubelet: int = 4096
     """The bytes of a termination message at which the kubelet truncates it."""
@@ -38,8 +40,13 @@ class ReportSizes:
     """The characters of the note in a runner's progress; a longer one is truncated."""
 
     def __post_init__(self) -> None:
-        if not (self.note < self.location < self.message and 2 * self.message < self.whole < self.kubelet):
-            raise ValueError(f"needs note < location < message < whole / 2, whole < kubelet, not {self}")
+        if not (
+            self.note < self.location < self.message
+            and 2 * self.message < self.whole < self.kubelet
+        ):
+            raise ValueError(
+                f"needs note < location < message < whole / 2, whole < kubelet, not {self}"
+            )
 
 
 SIZES = ReportSizes()
@@ -61,7 +68,8 @@ Delivery = Literal["ExactlyOnce", "AtLeastOnce", "Unknown"]
 
 
 def _check_storable(count: int) -> int:
-    """A validator instead of a constraint, because the API server's schema knows 64-bit integers already."""
+    """A validator instead of a constraint, because the API server's schema knows 64-bit integers
+    already."""
     if count > MAX_COUNT:
         raise ValueError(f"at most {MAX_COUNT}")
     return count
@@ -75,7 +83,8 @@ Line = TypeVar("Line", "ProgressLine", "WarmUp")
 
 
 class RecordCounts(CamelCase):
-    """Numbers of records, named as in OpenAI's Batch API. When a run has ended, completed and failed add up to total."""
+    """Numbers of records, named as in OpenAI's Batch API. When a run has ended, completed and
+    failed add up to total."""
 
     total: Count | None = None
     """Number of input records; not set until it is known."""
@@ -88,7 +97,8 @@ class RecordCounts(CamelCase):
 
 
 class TokenUsage(CamelCase):
-    """Tokens that the model server counted, summed over the committed records. Only servers of language models count them."""
+    """Tokens that the model server counted, summed over the committed records. Only servers of
+    language models count them."""
 
     prompt_tokens: Count = 0
     """Tokens of the requests."""
@@ -100,7 +110,8 @@ class TokenUsage(CamelCase):
     """Tokens of requests and responses."""
 
     def __add__(self, other: "TokenUsage") -> "TokenUsage":
-        """The sum; a server can count what it likes, so it ends at the largest number that can be stored."""
+        """The sum; a server can count what it likes, so it ends at the largest number that can be
+        stored."""
         if not other.total_tokens:
             return self
         return TokenUsage(
@@ -124,8 +135,13 @@ class Output(CamelCase):
 
 
 def _check_fits_in_message(output: Output) -> Output:
-    if max(len(output.location), len(output.manifest)) > SIZES.location or len(output.sha256) > DIGEST_LIMIT:
-        raise ValueError(f"locations have at most {SIZES.location} characters, a digest {DIGEST_LIMIT}")
+    if (
+        max(len(output.location), len(output.manifest)) > SIZES.location
+        or len(output.sha256) > DIGEST_LIMIT
+    ):
+        raise ValueError(
+            f"locations have at most {SIZES.location} characters, a digest {DIGEST_LIMIT}"
+        )
     return output
 
 
@@ -156,7 +172,8 @@ class OutputState(StrEnum):
 
 
 class OutputFinding(TerminationMessage):
-    """What the verification of a run's output found; the rest is set only if the output is committed."""
+    """What the verification of a run's output found; the rest is set only if the output is
+    committed."""
 
     state: OutputState
 
@@ -168,7 +185,8 @@ class Pace(CamelCase):
     """Records with a result per second, over the last minute, rounded down."""
 
     seconds_left: Count | None = None
-    """Estimated number of seconds until all records have a result; not set until it can be estimated."""
+    """Estimated number of seconds until all records have a result; not set until it can be
+    estimated."""
 
     batch_records: Count = 0
     """Current number of records in a request."""
@@ -216,7 +234,8 @@ def dump_result(result: TerminationMessage) -> str:
 
 
 def parse_report(kind: type[Report], message: str) -> Report | None:
-    """The report of a runner or of a verification in a termination message, or None if the message is not one."""
+    """The report of a runner or of a verification in a termination message, or None if the message
+    is not one."""
     try:
         return kind.model_validate_json(message)
     except ValidationError:
@@ -224,7 +243,8 @@ def parse_report(kind: type[Report], message: str) -> Report | None:
 
 
 class WarmUp(CamelCase):
-    """A line in the log of a warm-up: what the latest probe of the model has seen, and after how many seconds."""
+    """A line in the log of a warm-up: what the latest probe of the model has seen, and after how
+    many seconds."""
 
     event: Literal["warm-up"] = "warm-up"
     seen: str = Field(max_length=1024)
@@ -234,7 +254,11 @@ class WarmUp(CamelCase):
 
     def __str__(self) -> str:
         """For the run's status."""
-        return f"{self.seen}; the Pod gives up after {self.limit} s (kserve.warmUpSeconds)" if self.limit else self.seen
+        return (
+            f"{self.seen}; the Pod gives up after {self.limit} s (kserve.warmUpSeconds)"
+            if self.limit
+            else self.seen
+        )
 
 
 def latest_line(kind: type[Line], log: str) -> Line | None:
@@ -247,7 +271,8 @@ def latest_line(kind: type[Line], log: str) -> Line | None:
 
 
 def last_messages(log: str, *, limit: int) -> str:
-    """The last messages in a log excerpt of a runner, oldest first, on one line of at most `limit` characters.
+    """The last messages in a log excerpt of a runner, oldest first, on one line of at most `limit`
+    characters.
 
     Progress is left out, and so is the report of the end, which the result contains.
     """

@@ -1,9 +1,12 @@
-"""The argument of the workflow `SubmitInferenceRun`, which programs, other workflows and schedules start: a JSON object.
+"""The argument of the workflow `SubmitInferenceRun`, which programs, other workflows and schedules
+start: a JSON object.
 
-    {"namespace": "kserve-test", "configRef": "iris", "parameters": {"day": "2026-11-21"}, "timeoutSeconds": 600}
+    {"namespace": "kserve-test", "configRef": "iris", "parameters": {"day": "2026-11-21"},
+    "timeoutSeconds": 600}
 
-The argument is validated here and not by Temporal's data converter. If the converter rejects an argument, the workflow task
-is retried indefinitely and the caller gets no answer; an error raised here fails the workflow. Pure.
+The argument is validated here and not by Temporal's data converter. If the converter rejects an
+argument, the workflow task is retried indefinitely and the caller gets no answer; an error raised
+here fails the workflow. Pure.
 """
 
 import hashlib
@@ -24,7 +27,13 @@ from inferrun import wellknown
 from inferrun.camel_case import CamelCase
 from inferrun.error_threshold import ErrorThreshold
 from inferrun.fields.scalars import NamespaceName, ResourceName, Seconds
-from inferrun.resources.config import BackoffLimit, CanaryRecords, ResourceRequirements, Shards, Threshold
+from inferrun.resources.config import (
+    BackoffLimit,
+    CanaryRecords,
+    ResourceRequirements,
+    Shards,
+    Threshold,
+)
 from inferrun.resources.interval import Interval, interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS
 from inferrun.resources.references import ConfigReference
@@ -41,7 +50,8 @@ MAX_PROBLEMS: Final = 5
 """Maximum number of problems in an error message."""
 
 MAX_PAYLOAD_BYTES: Final = 16 * 1024
-"""Maximum size of anything that is passed through Temporal, submissions included: Temporal is no place for data."""
+"""Maximum size of anything that is passed through Temporal, submissions included: Temporal is no
+place for data."""
 
 MAX_LABELS: Final = 64
 
@@ -51,16 +61,23 @@ INTERNAL_FIELDS: Final = ("parent", "following")
 
 
 class InvalidSubmission(ValueError):
-    """The argument is not a valid submission; the message names the invalid fields, their values and what is allowed."""
+    """The argument is not a valid submission; the message names the invalid fields, their values
+    and what is allowed."""
 
 
 def _only(*known: str) -> BeforeValidator:
     """Reports an unknown field of an object: the models of resources ignore them."""
 
     def check(value: object) -> object:
-        unknown = next((str(key) for key in value if key not in known), None) if isinstance(value, dict) else None
+        unknown = (
+            next((str(key) for key in value if key not in known), None)
+            if isinstance(value, dict)
+            else None
+        )
         if unknown is not None:
-            raise ValueError(f"unknown field {one_line(unknown, limit=64)!r}; allowed fields: {', '.join(known)}")
+            raise ValueError(
+                f"unknown field {one_line(unknown, limit=64)!r}; allowed fields: {', '.join(known)}"
+            )
         return value
 
     return BeforeValidator(check)
@@ -110,12 +127,16 @@ class Submission(_SubmittedPart):
         _only("name", "namespace"),
         BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value),
     ] = None
-    parameters: Annotated[dict[str, Annotated[str, Field(max_length=65536)]] | None, Field(max_length=64)] = None
+    parameters: Annotated[
+        dict[str, Annotated[str, Field(max_length=65536)]] | None, Field(max_length=64)
+    ] = None
     interval: Annotated[Interval | None, _only("start", "end", "timeZone")] = None
     timeout_seconds: Annotated[Seconds | None, Number] = None
     backoff_limit: Annotated[BackoffLimit | None, Number] = None
     pending_timeout_seconds: Annotated[Seconds | None, Number] = None
-    error_threshold: Annotated[Threshold | None, BeforeValidator(_whole_or_text), AfterValidator(_threshold)] = None
+    error_threshold: Annotated[
+        Threshold | None, BeforeValidator(_whole_or_text), AfterValidator(_threshold)
+    ] = None
     canary_records: Annotated[CanaryRecords | None, Number] = None
     shards: Annotated[Shards | None, Number] = None
     resources: Annotated[ResourceRequirements | None, _only("requests", "limits")] = None
@@ -126,10 +147,12 @@ class Submission(_SubmittedPart):
         Field(max_length=MAX_LABELS),
     ] = None
     parent: KnownRun | None = None
-    """The scheduled InferenceRun for which a Temporal schedule submits; its spec determines the run."""
+    """The scheduled InferenceRun for which a Temporal schedule submits; its spec determines the
+    run."""
 
     following: KnownRun | None = None
-    """The run that the submission is already waiting for; set when its workflow continues as new."""
+    """The run that the submission is already waiting for; set when its workflow continues as
+    new."""
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
@@ -137,14 +160,22 @@ class Submission(_SubmittedPart):
         if self.parent is None and self.config_ref is None:
             wrong = "configRef: missing; set it to the name of an InferenceConfig or to {name, namespace}"
         internal = {"namespace", "parent", "following"}
-        asked = self.model_dump(by_alias=True, exclude_defaults=True, exclude=internal) if self.parent else {}
+        asked = (
+            self.model_dump(by_alias=True, exclude_defaults=True, exclude=internal)
+            if self.parent
+            else {}
+        )
         if asked:
             wrong = f"{next(iter(asked))}: not allowed with parent; the spec of the schedule determines its runs"
         if reserved := sorted(set(self.parameters or {}) & set(RESERVED_PARAMETERS)):
             wrong = f"parameters: {reserved[0]!r} is reserved; reserved names: {', '.join(RESERVED_PARAMETERS)}"
-        if self.interval is not None and (problem := next(interval_problems(self.interval, field="interval"), None)):
+        if self.interval is not None and (
+            problem := next(interval_problems(self.interval, field="interval"), None)
+        ):
             wrong = str(problem)
-        if label := next((key for key in self.labels or () if key.startswith(f"{wellknown.DOMAIN}/")), ""):
+        if label := next(
+            (key for key in self.labels or () if key.startswith(f"{wellknown.DOMAIN}/")), ""
+        ):
             wrong = f"labels: {label!r} is reserved; labels under {wellknown.DOMAIN}/ are set by the product"
         if wrong:
             raise ValueError(wrong)
@@ -153,7 +184,9 @@ class Submission(_SubmittedPart):
     @property
     def request_hash(self) -> str:
         """SHA-256 digest of the request, the same for all equivalent requests."""
-        asked = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"following"})
+        asked = self.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude={"following"}
+        )
         reference = asked.get("configRef")
         if reference is not None and reference.get("namespace") == self.namespace:
             del reference["namespace"]
@@ -170,7 +203,9 @@ def parse_submission(argument: object) -> Submission:
     """The submission in a decoded JSON value. Raises `InvalidSubmission`."""
     if not isinstance(argument, dict):
         text = 'the argument must be a JSON object such as {"namespace": "default", "configRef": "iris"}'
-        raise InvalidSubmission(f"{text}; given: {one_line(json.dumps(argument, default=str), limit=64)}")
+        raise InvalidSubmission(
+            f"{text}; given: {one_line(json.dumps(argument, default=str), limit=64)}"
+        )
     try:
         return Submission.model_validate(argument)
     except ValidationError as error:
@@ -187,8 +222,14 @@ def _problem(item: ErrorDetails) -> str:
     if item["type"] == "missing":
         return f"{field}: missing"
     if item["type"] == "extra_forbidden":
-        public = [str(one.alias) for name, one in Submission.model_fields.items() if name not in INTERNAL_FIELDS]
+        public = [
+            str(one.alias)
+            for name, one in Submission.model_fields.items()
+            if name not in INTERNAL_FIELDS
+        ]
         known = [name for name in public if name.lower() == field.replace("_", "").lower()]
         hint = f"did you mean {known[0]}?" if known else f"allowed fields: {', '.join(public)}"
         return f"{field}: unknown field; {hint}"
-    return f"{field}: {message} (given: {one_line(json.dumps(item['input'], default=str), limit=64)})"
+    return (
+        f"{field}: {message} (given: {one_line(json.dumps(item['input'], default=str), limit=64)})"
+    )

@@ -5,7 +5,8 @@ from difflib import get_close_matches
 from typing import Final
 
 LONGEST_WORD: Final = 64
-"""Characters of a word for which a similar one is searched; the time grows with the square of the length."""
+"""Characters of a word for which a similar one is searched; the time grows with the square of the
+length."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -1,6 +1,8 @@
-"""Text from outside, made safe to show in a status, an Event, a log, the Temporal UI or a command. Pure.
+"""Text from outside, made safe to show in a status, an Event, a log, the Temporal UI or a command.
+Pure.
 
-Whatever comes from or describes a container, a server or another user's object passes through here before it is shown.
+Whatever comes from or describes a container, a server or another user's object passes through here
+before it is shown.
 """
 
 import re
@@ -13,7 +15,8 @@ _ESCAPE_SEQUENCE: Final = re.compile(
     "|\x1b[\\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\\\|\x9c)?"  # OSC and other strings: titles, links
     "|\x1b[ -/]*[0-~]?"
 )
-"""Sequences that a terminal interprets. Without its first character, the rest of one would remain as noise."""
+"""Sequences that a terminal interprets. Without its first character, the rest of one would remain
+as noise."""
 
 _READ_FACTOR: Final = 8
 """How many times the limit is read at most: a text may consist of megabytes of spaces."""
@@ -22,9 +25,11 @@ _BACKTICKS: Final = re.compile("`+")
 
 
 def one_line(text: str, *, limit: int = 512) -> str:
-    """`text` on one line, without control characters and escape sequences, truncated to `limit` characters.
+    """`text` on one line, without control characters and escape sequences, truncated to `limit`
+    characters.
 
-    Invisible characters and those that change the direction of the text count as control characters.
+    Invisible characters and those that change the direction of the text count as control
+    characters.
     """
     start = text[: limit * _READ_FACTOR]
     plain = _ESCAPE_SEQUENCE.sub(" ", start)
@@ -35,20 +40,22 @@ def one_line(text: str, *, limit: int = 512) -> str:
 
 
 def printable(line: str, *, limit: int) -> str:
-    """A line for a terminal: as `one_line`, but with its spaces, which indent it. A tab becomes four."""
+    """A line for a terminal: as `one_line`, but with its spaces, which indent it. A tab becomes
+    four."""
     plain = _ESCAPE_SEQUENCE.sub("", line[:limit].expandtabs(4))
     return "".join(char if char.isprintable() else " " for char in plain).rstrip()
 
 
 def shell_command(*words: str, limit: int = 512) -> str:
-    """A command to copy into a shell. Each word is made one line before it is quoted: what is removed afterwards, such as an escape
-    sequence, could take a quotation mark with it.
+    """A command to copy into a shell. Each word is made one line before it is quoted: what is
+    removed afterwards, such as an escape sequence, could take a quotation mark with it.
     """
     return shlex.join(one_line(word, limit=limit) for word in words)
 
 
 def code_span(text: str) -> str:
-    """`text` as a code span of Markdown, in which no link, image, HTML or other markup has an effect."""
+    """`text` as a code span of Markdown, in which no link, image, HTML or other markup has an
+    effect."""
     flat = one_line(text, limit=2048)
     if not flat:
         return ""

@@ -1,14 +1,16 @@
 """Timestamps as Kubernetes writes them: RFC 3339 in UTC with whole seconds.
 
-This module is the only one that formats or parses them, and `utc_now` the only place that reads the clock for one. It is
-deliberately not passed through the workflow sandbox, so `utc_now` in workflow code fails there.
+This module is the only one that formats or parses them, and `utc_now` the only place that reads the
+clock for one. It is deliberately not passed through the workflow sandbox, so `utc_now` in workflow
+code fails there.
 """
 
 from datetime import UTC, datetime
 
 
 def rfc3339(instant: datetime) -> str:
-    """An aware datetime in Kubernetes' form, such as `2026-11-21T08:00:00Z`; fractions of a second are dropped."""
+    """An aware datetime in Kubernetes' form, such as `2026-11-21T08:00:00Z`; fractions of a second
+    are dropped."""
     return f"{instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 

@@ -65,13 +65,18 @@ class ShimProcess:
             traces=traces,
         )
         self._runs = RunWatch(api, namespaces=settings.watched)
-        self._watch = WorkloadWatch(api, runs=self._runs, namespaces=settings.watched, installation=installation)
+        self._watch = WorkloadWatch(
+            api, runs=self._runs, namespaces=settings.watched, installation=installation
+        )
         self._shim = Shim(
             api,
             run_watch=self._runs,
             workflows=self._workflows,
             schedules=TemporalSchedules(
-                client, installation=installation, task_queue=settings.task_queue, attributes=self._attributes
+                client,
+                installation=installation,
+                task_queue=settings.task_queue,
+                attributes=self._attributes,
             ),
             namespaces=settings.watched,
             workers=settings.workers,
@@ -84,7 +89,10 @@ class ShimProcess:
         )
         self._key = SigningKey()
         self._election = LeaderElection(
-            api, namespace=settings.namespace, name=f"{settings.release}-shim", identity=settings.identity
+            api,
+            namespace=settings.namespace,
+            name=f"{settings.release}-shim",
+            identity=settings.identity,
         )
         self._observer = Observer(
             api,
@@ -105,11 +113,14 @@ class ShimProcess:
     @classmethod
     @asynccontextmanager
     async def start(cls, settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Self]:
-        """Connect to the API server; close the connection on exit. Temporal may be unreachable: runs are accepted anyway."""
+        """Connect to the API server; close the connection on exit. Temporal may be unreachable:
+        runs are accepted anyway."""
         api = await connect(kubeconfig=settings.kubeconfig, traces=[metrics.trace_api()])
         traces = open_traces(settings, program="shim")
         try:
-            installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
+            installation = await installation_id(
+                api, release=settings.release, namespace=settings.namespace
+            )
             client = await connect_temporal(
                 identity=f"inferrun-shim/{installation}/{settings.identity}",
                 lazy=True,
@@ -133,7 +144,8 @@ class ShimProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all watched resources have been listed, Temporal answers and workflows can be started."""
+        """Whether all watched resources have been listed, Temporal answers and workflows can be
+        started."""
         is_serving = self._shim.is_ready and self._watch.is_synced  # a standby is ready as well
         return is_serving and self._monitor.is_ready and self._workflows.is_ready
 
@@ -142,4 +154,6 @@ class ShimProcess:
         await record_signer(self._api, self._key, namespace=self._namespace)
         logger.info("shim started")
         watching = (self._shim, self._watch, self._election, self._observer)
-        await work_until(stopped, (*watching, self._defaults, self._monitor, self._attributes, *self._rotations))
+        await work_until(
+            stopped, (*watching, self._defaults, self._monitor, self._attributes, *self._rotations)
+        )

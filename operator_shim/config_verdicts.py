@@ -20,7 +20,14 @@ NAMED_RUNS: Final = 5
 """How many runs the Event on an edited config names."""
 
 _DIGEST: Final = "digest"
-_KEPT_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
+_KEPT_METADATA: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "deletionTimestamp",
+)
 _KEPT_ANNOTATIONS: Final = (wellknown.ANNOTATION_PAUSED,)
 
 
@@ -50,9 +57,13 @@ def digest_config(item: Object) -> Object:
     """The config for the cache of an informer."""
     metadata = {key: item["metadata"][key] for key in _KEPT_METADATA if key in item["metadata"]}
     annotations = item["metadata"].get("annotations") or {}
-    metadata["annotations"] = {key: annotations[key] for key in _KEPT_ANNOTATIONS if key in annotations}
+    metadata["annotations"] = {
+        key: annotations[key] for key in _KEPT_ANNOTATIONS if key in annotations
+    }
     try:
-        digest = ConfigDigest.of(parse_config({key: value for key, value in item.items() if key != "status"}))
+        digest = ConfigDigest.of(
+            parse_config({key: value for key, value in item.items() if key != "status"})
+        )
     except ValidationError as error:
         digest = ConfigDigest(parse_problems(error))
     return {"metadata": metadata, "status": item.get("status") or {}, _DIGEST: digest}
@@ -78,7 +89,9 @@ def edit_notice(runs: Sequence[str], *, generation: int) -> str:
     )
 
 
-def config_verdict(config: ConfigDigest, defaults: Defaults, *, runner_account: str) -> tuple[Reason, str]:
+def config_verdict(
+    config: ConfigDigest, defaults: Defaults, *, runner_account: str
+) -> tuple[Reason, str]:
     """The reason and the message for the status of a config."""
     found = disallowed(
         defaults,

@@ -83,7 +83,11 @@ class Configs:
     def _on_event(self, key: Key, before: Object | None, after: Object | None) -> None:
         is_listed = not self.watch.has_listed(key[0])
         self._queue.add(key, background=is_listed)
-        if before and after and before["metadata"].get("generation") == after["metadata"].get("generation"):
+        if (
+            before
+            and after
+            and before["metadata"].get("generation") == after["metadata"].get("generation")
+        ):
             return
         for _, run in self._runs.find(Awaited(wellknown.CONFIG_KIND, *key)):
             with surviving("the check of a run that waits for its config", about=run):
@@ -118,13 +122,19 @@ class Configs:
         and should be changed: they show where the config was applied, unlike a condition.
         """
         metadata, observed = item["metadata"], _status_of(item).observed_generation
-        subject = Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
+        subject = Subject(
+            wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"]
+        )
         if observed is not None and observed < metadata.get("generation", 0):
             runs = await self._active_runs(metadata["namespace"], metadata["name"])
             if notice := edit_notice(runs, generation=metadata["generation"]):
-                await self._events.record_on(subject, reason=Reason.CONFIG_CHANGED, message=notice, is_warning=False)
+                await self._events.record_on(
+                    subject, reason=Reason.CONFIG_CHANGED, message=notice, is_warning=False
+                )
         for message in () if unreadable_because(item) else digest_of(item).warnings:
-            await self._events.record_on(subject, reason=Reason.CREDENTIAL_IN_CONFIG, message=message, is_warning=True)
+            await self._events.record_on(
+                subject, reason=Reason.CREDENTIAL_IN_CONFIG, message=message, is_warning=True
+            )
 
     async def _active_runs(self, namespace: str, name: str) -> list[str]:
         """The names of the runs in progress that started with that config; of those elsewhere, with
@@ -152,14 +162,19 @@ class Configs:
             status=status,
             reason=str(reason),
             message=message,
-            last_transition_time=before.last_transition_time if before and is_same else self._api.now(),
+            last_transition_time=before.last_transition_time
+            if before and is_same
+            else self._api.now(),
             observed_generation=generation,
         )
         if condition == before:
             return None
         conditions = [condition]
-        if status is ConditionStatus.FALSE:  # `Stalled` is present only if true, as kstatus defines it
-            conditions.append(condition.model_copy(update={"type": "Stalled", "status": ConditionStatus.TRUE}))
+        # `Stalled` is present only if true, as kstatus defines it
+        if status is ConditionStatus.FALSE:
+            conditions.append(
+                condition.model_copy(update={"type": "Stalled", "status": ConditionStatus.TRUE})
+            )
         return InferenceConfigStatus(conditions=tuple(conditions), observed_generation=generation)
 
 

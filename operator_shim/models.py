@@ -56,7 +56,9 @@ def digest_model(item: Object, *, now: datetime) -> Object:
     """What the cache keeps of an object: its identity, the message of a launch that would wait for
     it, and when that ends although the object does not change.
     """
-    metadata = {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
+    metadata = {
+        key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")
+    }
     if why := unreadable_because(item):
         service = f"{item['kind']} {metadata['namespace']}/{metadata['name']}"
         answer: Answer = NotYet(too_large(service, why))
@@ -64,7 +66,11 @@ def digest_model(item: Object, *, now: datetime) -> Object:
         answer = resolve(item, Wanted(), now=now)
     if not isinstance(answer, NotYet):
         return {"metadata": metadata, WAIT: None, _UNTIL: None}
-    return {"metadata": metadata, WAIT: one_line(answer.message, limit=MESSAGE_LIMIT), _UNTIL: answer.until}
+    return {
+        "metadata": metadata,
+        WAIT: one_line(answer.message, limit=MESSAGE_LIMIT),
+        _UNTIL: answer.until,
+    }
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,9 @@ class _Watch:
 class ModelWatches:
     """Run it as one task."""
 
-    def __init__(self, api: KubeClient, loop: RunLoop, *, namespaces: Namespaces, runs: RunWatch) -> None:
+    def __init__(
+        self, api: KubeClient, loop: RunLoop, *, namespaces: Namespaces, runs: RunWatch
+    ) -> None:
         self._api = api
         self._loop = loop
         self._namespaces = namespaces
@@ -104,7 +112,11 @@ class ModelWatches:
 
     def _awaited(self) -> set[Awaited]:
         """The objects that runs wait for."""
-        return {model for _, run in self._runs.find(A_MODEL) if (model := awaited_model(run)) is not None}
+        return {
+            model
+            for _, run in self._runs.find(A_MODEL)
+            if (model := awaited_model(run)) is not None
+        }
 
     async def run(self) -> None:
         try:
@@ -143,7 +155,9 @@ class ModelWatches:
                 listener=partial(self._on_change, kind),
                 keeps_stubs=True,
             )
-            self._watches[kind] = _Watch(served[kind], informer, tasks.create_task(self._follow(informer)))
+            self._watches[kind] = _Watch(
+                served[kind], informer, tasks.create_task(self._follow(informer))
+            )
         self._compare_all()
 
     async def _follow(self, informer: NamespacedInformers) -> None:
@@ -159,7 +173,9 @@ class ModelWatches:
     def _digest(self, kind: str, item: Object) -> Object:
         return digest_model({**item, "kind": kind}, now=self._api.now())
 
-    def _on_change(self, kind: str, key: Key, _before: Object | None, _after: Object | None) -> None:
+    def _on_change(
+        self, kind: str, key: Key, _before: Object | None, _after: Object | None
+    ) -> None:
         self._queue.add(Awaited(kind, *key))
 
     async def _compare(self, service: Awaited) -> None:

@@ -137,7 +137,12 @@ class RunLoop:
             self._plan, workers=1, group=lambda run: run.namespace, metrics=metrics, name="runs"
         )
 
-        counts = {Lane.STARTS: STARTS, Lane.DELETIONS: DELETIONS, Lane.MARKS: 1, Lane.SCHEDULES: SCHEDULES}
+        counts = {
+            Lane.STARTS: STARTS,
+            Lane.DELETIONS: DELETIONS,
+            Lane.MARKS: 1,
+            Lane.SCHEDULES: SCHEDULES,
+        }
         self._lanes: dict[Lane, WorkQueue[Task]] = {
             lane: WorkQueue(
                 partial(self._execute, lane),
@@ -158,7 +163,8 @@ class RunLoop:
                 tasks.create_task(lane.run())
 
     def wake(self, run: RunRef, news: News = News.CHANGED, *, background: bool = False) -> None:
-        """Plan for the run with this news; what is due in the background waits for what is due for others.
+        """Plan for the run with this news; what is due in the background waits for what is due for
+        others.
 
         Raises ValidationError if the run cannot be parsed.
         """
@@ -174,7 +180,11 @@ class RunLoop:
                 with suppress(ValidationError):
                     self._left[run] = parse_run(before)
         for run, news, is_behind in news_from(
-            before, after, get=self._watch.get, find=self._watch.find, has_listed=self._watch.has_listed(key[0])
+            before,
+            after,
+            get=self._watch.get,
+            find=self._watch.find,
+            has_listed=self._watch.has_listed(key[0]),
         ):
             with surviving("the look at a run", about=run):
                 self.wake(run, news, background=is_behind)
@@ -289,7 +299,10 @@ class RunLoop:
     @asynccontextmanager
     async def _launching(self, run: RunRef) -> AsyncIterator[None]:
         """Return when the run has come further."""
-        since, changed = self._watch.seen(run) or {}, self._launches.setdefault(run.uid, asyncio.Event())
+        since, changed = (
+            self._watch.seen(run) or {},
+            self._launches.setdefault(run.uid, asyncio.Event()),
+        )
         self._change(run, takes_room=True, waits_for_room=False)
         try:
             yield
@@ -314,7 +327,9 @@ class RunLoop:
 
     async def _accept(self, run: InferenceRun, action: Action) -> None:
         await self._runs.update_status(
-            run.ref, lambda current: accepted_status(current, action, now=self._runs.now()), read=run
+            run.ref,
+            lambda current: accepted_status(current, action, now=self._runs.now()),
+            read=run,
         )
 
     async def _send_edits(self, run: InferenceRun) -> None:
@@ -325,19 +340,25 @@ class RunLoop:
         read the spec, and this method, after Temporal has accepted the signal. A signal is lost in
         neither order:
 
-        - The edit comes before LaunchJob reads the spec: the launch acknowledges it, and no signal is needed.
-        - The edit comes after that: LaunchJob acknowledges the earlier generation that it has read, even if it writes
-          the status after the edit, so the edit is still unacknowledged and is signalled. The workflow applies a
-          signal that arrives during a launch after the launch.
-        - Another edit comes while a signal is being sent: the signal may arrive after a launch that has read, and
-          acknowledged, the newer spec, and would then replace it by the older one. If the generation has changed by the
-          time of the acknowledgement, the newest spec is therefore sent once more.
+        - The edit comes before LaunchJob reads the spec: the launch acknowledges it, and no signal
+          is needed.
+        - The edit comes after that: LaunchJob acknowledges the earlier generation that it has read,
+          even if it writes the status after the edit, so the edit is still unacknowledged and is
+          signalled. The workflow applies a signal that arrives during a launch after the launch.
+        - Another edit comes while a signal is being sent: the signal may arrive after a launch that
+          has read, and acknowledged, the newer spec, and would then replace it by the older one. If
+          the generation has changed by the time of the acknowledgement, the newest spec is
+          therefore sent once more.
 
         A workflow that is started after the edit reads the spec itself.
         """
 
         def acknowledge(current: InferenceRun) -> InferenceRunStatus | None:
-            return acknowledged_status(current, generation=sent) if current.metadata.generation == sent else None
+            return (
+                acknowledged_status(current, generation=sent)
+                if current.metadata.generation == sent
+                else None
+            )
 
         for _ in range(MAX_EDITS):
             sent = run.metadata.generation
@@ -370,12 +391,17 @@ class RunLoop:
             if run.metadata.is_being_deleted and wellknown.LEGACY_FINALIZER in finalizers:
                 # The Krateo controller's, which nothing else would remove
                 others = [name for name in finalizers if name != wellknown.LEGACY_FINALIZER]
-                await self._patch(ref, resourceVersion=run.metadata.resource_version, finalizers=others)
+                await self._patch(
+                    ref, resourceVersion=run.metadata.resource_version, finalizers=others
+                )
             if self._left.get(ref) is run:
                 del self._left[ref]
         if is_executed:
             await asyncio.sleep(REST_SECONDS)
 
     async def _patch(self, run: RunRef, **metadata: object) -> None:
-        with suppress(Conflict, NotFound):  # another run has its name, or the watch delivers a newer version
-            await self._api.patch(RUNS, run.namespace, run.name, {"metadata": {"uid": run.uid, **metadata}})
+        # another run has its name, or the watch delivers a newer version
+        with suppress(Conflict, NotFound):
+            await self._api.patch(
+                RUNS, run.namespace, run.name, {"metadata": {"uid": run.uid, **metadata}}
+            )

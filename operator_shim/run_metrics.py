@@ -1,8 +1,10 @@
-"""Measures runs from what the shim's watch sees of them: how many are in which state, and what has happened to them.
+"""Measures runs from what the shim's watch sees of them: how many are in which state, and what has
+happened to them.
 
-Only the leader shows anything, so that the figures of several shims can be added up. What happens is counted when its change is
-seen: a run that is listed for the first time, ended or not, has been counted by the process that saw it change, and one that
-ends while no shim leads is not counted. Labels are namespace and config, within a limit, and never the name of a run.
+Only the leader shows anything, so that the figures of several shims can be added up. What happens
+is counted when its change is seen: a run that is listed for the first time, ended or not, has been
+counted by the process that saw it change, and one that ends while no shim leads is not counted.
+Labels are namespace and config, within a limit, and never the name of a run.
 """
 
 import time
@@ -44,7 +46,8 @@ from operator_shim.run_watch import RunWatch
 from workflows.run_state import DISRUPTIONS as DISRUPTION_REASONS
 
 PAIRS_LIMIT: Final = 200
-"""Pairs of namespace and config with series of their own; a pair has 30 to 100 series (measured)."""
+"""Pairs of namespace and config with series of their own; a pair has 30 to 100 series
+(measured)."""
 
 CONFIGS_LIMIT: Final = 20
 """The configs of a namespace, so that one whose programs create a config for each run does not use
@@ -68,15 +71,23 @@ def levels(run: Object) -> Iterator[Observation]:
         yield RUNNING_CONCURRENCY, (), pace.get("concurrency", 0)
         completed, failed = records.get("completed", 0), records.get("failed", 0)
         remaining = max(0, records.get("total", 0) - completed - failed)
-        for outcome, count in (("completed", completed), ("failed", failed), ("remaining", remaining)):
+        for outcome, count in (
+            ("completed", completed),
+            ("failed", failed),
+            ("remaining", remaining),
+        ):
             yield RUNNING_RECORDS, (outcome,), count
 
 
 def changes(before: Object | None, after: Object, *, now: datetime) -> Iterator[Observation]:
-    """What has happened to a run since it was cached as `before`, None for one that has just been created. `after` is the whole
-    run, `now` the time of the API server.
+    """What has happened to a run since it was cached as `before`, None for one that has just been
+    created. `after` is the whole run, `now` the time of the API server.
     """
-    metadata, new, old = after["metadata"], after.get("status") or {}, (before or {}).get("status") or {}
+    metadata, new, old = (
+        after["metadata"],
+        after.get("status") or {},
+        (before or {}).get("status") or {},
+    )
     created = parse(metadata["creationTimestamp"])
     due = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_SCHEDULED_TIME)
     if before is None:
@@ -88,11 +99,14 @@ def changes(before: Object | None, after: Object, *, now: datetime) -> Iterator[
         if added > 0:
             yield SCHEDULE_TIMES, (outcome,), added
     if has_ended(before):
-        return  # of an ended run the cache keeps a part of the status, and an edit, such as our mark, changes nothing of it
+        # of an ended run the cache keeps a part of the status, and an edit, such as our mark,
+        # changes nothing of it
+        return
     yield from _spent(old, new)
     known = set(map(_identity, old.get("attempts") or ()))
     for one in new.get("attempts") or ():
-        if _identity(one) not in known and (one.get("startTime") or one.get("replaced")):  # it did not only wait
+        # it did not only wait
+        if _identity(one) not in known and (one.get("startTime") or one.get("replaced")):
             reason = known_reason(one.get("reason"))
             is_disruption = one.get("replaced") or reason in DISRUPTION_REASONS
             yield DISRUPTIONS if is_disruption else ATTEMPTS, (reason,), 1
@@ -115,7 +129,9 @@ def _spent(old: Object, new: Object) -> Iterator[Observation]:
         sent_before = {}
     if sent:
         names = ("requests", "failedRequests", "requestSeconds", "sentBytes", "receivedBytes")
-        requests, failed, seconds, *sizes = (max(0, sent.get(name, 0) - sent_before.get(name, 0)) for name in names)
+        requests, failed, seconds, *sizes = (
+            max(0, sent.get(name, 0) - sent_before.get(name, 0)) for name in names
+        )
         yield REQUESTS, ("succeeded",), max(0, requests - failed)
         yield REQUESTS, ("failed",), failed
         yield REQUEST_SECONDS, (), seconds
@@ -123,7 +139,11 @@ def _spent(old: Object, new: Object) -> Iterator[Observation]:
         yield REQUEST_BYTES, ("received",), sizes[1]
     if usage := new.get("usage"):
         for kind, name in (("prompt", "promptTokens"), ("completion", "completionTokens")):
-            yield TOKENS, (kind,), max(0, usage.get(name, 0) - (old.get("usage") or {}).get(name, 0))
+            yield (
+                TOKENS,
+                (kind,),
+                max(0, usage.get(name, 0) - (old.get("usage") or {}).get(name, 0)),
+            )
 
 
 def _identity(attempt: Object) -> tuple[object, ...]:
@@ -139,7 +159,10 @@ class LabelPairs:
         self._configs: Counter[str] = Counter()
 
     def of(self, run: Object) -> tuple[str, str]:
-        namespace, config = run["metadata"]["namespace"], (run["spec"].get("configRef") or {}).get("name") or NONE
+        namespace, config = (
+            run["metadata"]["namespace"],
+            (run["spec"].get("configRef") or {}).get("name") or NONE,
+        )
         for pair in ((namespace, config), (namespace, OTHER)):
             if pair in self._known:
                 return pair
@@ -152,7 +175,8 @@ class LabelPairs:
 
 
 class RunMetrics:
-    """Subscribes to the watch; create it after whatever acts on runs. `now` is the time of the API server."""
+    """Subscribes to the watch; create it after whatever acts on runs. `now` is the time of the API
+    server."""
 
     def __init__(
         self,

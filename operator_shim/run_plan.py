@@ -55,7 +55,10 @@ CORRECTABLE: Final = (*REJECTIONS, Reason.TOO_MANY_ACTIVE_RUNS)
 OWN_REASONS: Final = (*CORRECTABLE, Reason.ACCEPTED)
 """The reasons of a run of whose workflow nothing has been heard."""
 
-_REASONS: Final = {"spec.schedule": Reason.INVALID_SCHEDULE, "spec.timeZone": Reason.INVALID_TIME_ZONE}
+_REASONS: Final = {
+    "spec.schedule": Reason.INVALID_SCHEDULE,
+    "spec.timeZone": Reason.INVALID_TIME_ZONE,
+}
 
 _STARTED: Final = (Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED)
 """Earlier than that, a copy may be executed: nothing has been predicted. No write of a launch meets
@@ -173,7 +176,9 @@ class Memory:
 
 
 NEW: Final = Memory()
-UNDER_WAY: Final = {takes_room: Memory(is_ensured=True, takes_room=takes_room) for takes_room in (False, True)}
+UNDER_WAY: Final = {
+    takes_room: Memory(is_ensured=True, takes_room=takes_room) for takes_room in (False, True)
+}
 """The memories of runs for which nothing is due, which they share."""
 
 
@@ -201,11 +206,17 @@ def news_from(
         news = News.AWAITED_CHANGED if has_missed or is_schedule(item) else News.CHANGED
         yield changed, news, is_listed
     others = [
-        run for _, run in find(Awaited(wellknown.RUN_KIND, changed.namespace, changed.name)) if sees_change(run, get)
+        run
+        for _, run in find(Awaited(wellknown.RUN_KIND, changed.namespace, changed.name))
+        if sees_change(run, get)
     ]
     if before is None or after is None or has_ended(before) != is_done:
-        starters = (get(changed.namespace, starter) for starter in starters_of(item, is_done=is_done))
-        others += [starter for starter in starters if starter is not None and not has_ended(starter)]
+        starters = (
+            get(changed.namespace, starter) for starter in starters_of(item, is_done=is_done)
+        )
+        others += [
+            starter for starter in starters if starter is not None and not has_ended(starter)
+        ]
     for run in others:
         yield RunRef.of(run), News.AWAITED_CHANGED, False
 
@@ -302,7 +313,11 @@ def _plan_present(item: Object, marks: tuple[Due, ...], view: View, memory: Memo
         memory = replace(memory, waits_for_room=False)
     if run.spec.is_schedule and action.kind is not None:
         is_due = run.status.phase is not None and view.now >= memory.due
-        commands = ((Command.KEEP, Lane.SCHEDULES),) if is_due or memory.looks_again or not memory.is_ensured else ()
+        commands = (
+            ((Command.KEEP, Lane.SCHEDULES),)
+            if is_due or memory.looks_again or not memory.is_ensured
+            else ()
+        )
     elif action.kind is Command.CANCEL:  # only a workflow records an outcome
         commands = ((Command.CANCEL if memory.is_ensured else Command.START, Lane.EXECUTIONS),)
     status = _first_status(run, action, memory, view)
@@ -322,7 +337,11 @@ def _asks_nothing(item: Object) -> bool:
     annotations = metadata.get("annotations") or {}
     is_edited = metadata.get("generation", 1) > max(1, status.get("observedGeneration", 1))
     asks = is_edited or metadata.get("deletionTimestamp") or is_schedule(item)
-    asks = asks or wellknown.ANNOTATION_CANCEL_REQUESTED in annotations or wellknown.ANNOTATION_PAUSED in annotations
+    asks = (
+        asks
+        or wellknown.ANNOTATION_CANCEL_REQUESTED in annotations
+        or wellknown.ANNOTATION_PAUSED in annotations
+    )
     return bool(status.get("phase") and status.get("reason") not in REJECTIONS and not asks)
 
 
@@ -336,15 +355,23 @@ def _takes_room(item: Object, memory: Memory, view: View) -> bool:
     return memory.takes_room or (counts and is_started(item))
 
 
-def _plan_workflow(run: InferenceRun, item: Object, memory: Memory, *, room: int) -> tuple[Memory, tuple[Due, ...]]:
+def _plan_workflow(
+    run: InferenceRun, item: Object, memory: Memory, *, room: int
+) -> tuple[Memory, tuple[Due, ...]]:
     """What is due for the workflow of a run. In the lane of starts, namespaces take turns, and each
     of their runs needs room; after a restart, runs whose workflows exist do not take turns.
     """
     has_workflow, is_backfill = is_started(item), run.spec.backfill is not None
     takes_turns = not is_backfill and not (memory.is_behind if memory.is_ensured else has_workflow)
     lane = Lane.STARTS if takes_turns else Lane.EXECUTIONS
-    needs_room = takes_turns and not memory.takes_room and (not has_workflow or awaited_run(item) is not None)
-    is_edited = memory.is_ensured and run.metadata.generation > memory.sent and has_unacknowledged_edit(run)
+    needs_room = (
+        takes_turns
+        and not memory.takes_room
+        and (not has_workflow or awaited_run(item) is not None)
+    )
+    is_edited = (
+        memory.is_ensured and run.metadata.generation > memory.sent and has_unacknowledged_edit(run)
+    )
     edits = ((Command.EDIT, Lane.EXECUTIONS),) if is_edited else ()
     if memory.is_ensured and not memory.looks_again:
         return replace(memory, waits_for_room=False), edits
@@ -366,11 +393,15 @@ def _with_acceptance(
         return replace(memory, due=view.now + ACCEPT_SECONDS), ()
     elif view.now < memory.due:
         return memory, ()
-    elif not (run.spec.is_schedule or memory.is_postponed) and (memory.is_ensured or view.is_moving):
+    elif not (run.spec.is_schedule or memory.is_postponed) and (
+        memory.is_ensured or view.is_moving
+    ):
         return replace(memory, is_postponed=True, due=view.now + LAUNCH_SECONDS), ()
     if status is None:
         return memory, ()
-    return memory, ((Command.REJECT if status.kind is Command.REJECT else Command.ACCEPT, Lane.ACCEPTANCE),)
+    return memory, (
+        (Command.REJECT if status.kind is Command.REJECT else Command.ACCEPT, Lane.ACCEPTANCE),
+    )
 
 
 def decide(run: InferenceRun, *, defaults: Defaults = NO_LIMITS) -> Action:
@@ -378,14 +409,19 @@ def decide(run: InferenceRun, *, defaults: Defaults = NO_LIMITS) -> Action:
     schedule, kept, or nothing.
     """
     # A run that the Krateo controller has executed is never executed again.
-    is_krateos = run.status.phase is None and (run.status.conditions or run.status.contract or run.status.job_status)
+    is_krateos = run.status.phase is None and (
+        run.status.conditions or run.status.contract or run.status.job_status
+    )
     if run.is_paused or run.status.is_terminal or is_krateos:
         return Action()
     if (rejection := _rejection(run, defaults)) is not None:
         return rejection
     if run.spec.is_schedule:
         return ACCEPTED_SCHEDULE
-    if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true" and run.status.phase is not None:
+    if (
+        run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true"
+        and run.status.phase is not None
+    ):
         return Action(Command.CANCEL)
     return ACCEPTED
 
@@ -398,17 +434,23 @@ def _rejection(run: InferenceRun, defaults: Defaults) -> Action | None:
     uid = metadata.annotations.get(wellknown.ANNOTATION_STARTED_AS, metadata.uid)
     if uid != metadata.uid and not run.spec.is_schedule and may_write_status(run):
         mark = f"{wellknown.ANNOTATION_STARTED_AS}-"
-        execute = shell_command("kubectl", "-n", metadata.namespace, "annotate", "inferencerun", metadata.name, mark)
+        execute = shell_command(
+            "kubectl", "-n", metadata.namespace, "annotate", "inferencerun", metadata.name, mark
+        )
         text = (
             f"a run with the UID {uid} was executed, and this one is a copy of it without its status, from a backup or an "
             f"exported manifest: it is not executed again. To execute it: {execute}"
         )
         return Action(Command.REJECT, Reason.EXECUTED_BEFORE, text)
     seconds = defaults.min_schedule_interval_seconds
-    problems = run_problems(run, min_schedule_interval_seconds=seconds) if not run.status.contract else ()
+    problems = (
+        run_problems(run, min_schedule_interval_seconds=seconds) if not run.status.contract else ()
+    )
     if not problems:
         return None
-    return Action(Command.REJECT, _REASONS.get(problems[0].field, Reason.INVALID_SPEC), describe(problems))
+    return Action(
+        Command.REJECT, _REASONS.get(problems[0].field, Reason.INVALID_SPEC), describe(problems)
+    )
 
 
 def _first_status(run: InferenceRun, action: Action, memory: Memory, view: View) -> Action | None:
@@ -419,7 +461,9 @@ def _first_status(run: InferenceRun, action: Action, memory: Memory, view: View)
     """
     if memory.waits_for_room:
         most = f"{view.defaults.max_active_runs_per_namespace} active runs, the maximum (setting maxActiveRunsPerNamespace)"
-        message = f"the namespace has {most}; this run starts automatically when one of them has ended"
+        message = (
+            f"the namespace has {most}; this run starts automatically when one of them has ended"
+        )
         action = Action(Command.START, Reason.TOO_MANY_ACTIVE_RUNS, message)
     elif action.kind is Command.REJECT:
         if run.spec.is_schedule:
@@ -435,7 +479,9 @@ def _may_say(run: InferenceRun, action: Action) -> bool:
     return not is_said and (waits or may_write_status(run))
 
 
-def accepted_status(run: InferenceRun, action: Action, *, now: datetime) -> InferenceRunStatus | None:
+def accepted_status(
+    run: InferenceRun, action: Action, *, now: datetime
+) -> InferenceRunStatus | None:
     """The first status of a run; None if it has another one by now. `Accepted` acknowledges no
     generation, because the run's workflow has not read the spec yet; a rejection does.
     """
@@ -455,7 +501,9 @@ def may_write_status(run: InferenceRun) -> bool:
     """Whether the shim may write the run's status: only if it has none yet, or one that the shim
     wrote itself.
     """
-    return run.status.phase is None or (run.status.phase is Phase.PENDING and run.status.reason in CORRECTABLE)
+    return run.status.phase is None or (
+        run.status.phase is Phase.PENDING and run.status.reason in CORRECTABLE
+    )
 
 
 def has_unacknowledged_edit(run: InferenceRun) -> bool:
@@ -477,7 +525,9 @@ def is_started(item: Object) -> bool:
 
 def is_over(item: Object) -> bool:
     """Whether nothing is left to do for a run."""
-    return has_ended(item) and not item["metadata"].get("deletionTimestamp") and not lacks_mark(item)
+    return (
+        has_ended(item) and not item["metadata"].get("deletionTimestamp") and not lacks_mark(item)
+    )
 
 
 def has_come_further(item: Object | None, *, since: Object) -> bool:
@@ -485,15 +535,21 @@ def has_come_further(item: Object | None, *, since: Object) -> bool:
     if item is None:
         return True
     now, before = item.get("status") or {}, since.get("status") or {}
-    return is_started(item) and any(now.get(name) != before.get(name) for name in ("reason", "message", "jobStatus"))
+    return is_started(item) and any(
+        now.get(name) != before.get(name) for name in ("reason", "message", "jobStatus")
+    )
 
 
 def lacks_mark(item: Object) -> bool:
     """Whether a run has started, or has ended, and a copy of it would not show that."""
     metadata = item["metadata"]
     annotations = metadata.get("annotations") or {}
-    is_left_alone = annotations.get(wellknown.ANNOTATION_PAUSED) == "true" or metadata.get("deletionTimestamp")
+    is_left_alone = annotations.get(wellknown.ANNOTATION_PAUSED) == "true" or metadata.get(
+        "deletionTimestamp"
+    )
     has_started = not is_schedule(item) and (item.get("status") or {}).get("phase") in _STARTED
     return bool(
-        has_started and not is_left_alone and annotations.get(wellknown.ANNOTATION_STARTED_AS) != metadata["uid"]
+        has_started
+        and not is_left_alone
+        and annotations.get(wellknown.ANNOTATION_STARTED_AS) != metadata["uid"]
     )

@@ -49,7 +49,8 @@ def terms_of(run: Object) -> Iterator[Hashable]:
         reference = spec.get("configRef") or {}
         config = reference.get("namespace") or namespace, reference.get("name", "")
         yield unfinished_with(*config)
-        if status.get("phase") == Phase.PENDING and not status.get("contract"):  # its change may unblock the run
+        # its change may unblock the run
+        if status.get("phase") == Phase.PENDING and not status.get("contract"):
             yield Awaited(wellknown.CONFIG_KIND, *config)
     if (name := awaited_run(run)) is not None:
         yield Awaited(wellknown.RUN_KIND, namespace, name)
@@ -116,7 +117,9 @@ def may_have_missed(run: Object) -> bool:
 def awaited_run(run: Object) -> str | None:
     """The name of the run that a run waits for; None if it waits for nothing of that kind."""
     status = run.get("status") or {}
-    is_waiting = status.get("phase") == Phase.PENDING and status.get("reason") == Reason.WAITING_FOR_RUN
+    is_waiting = (
+        status.get("phase") == Phase.PENDING and status.get("reason") == Reason.WAITING_FOR_RUN
+    )
     name: str | None = (status.get("inputRun") or {}).get("name")
     return name if is_waiting else None
 
@@ -127,8 +130,14 @@ def sees_change(run: Object, get: Callable[[str, str], Object | None]) -> bool:
     """
     if (name := awaited_run(run)) is None:
         return False
-    seen, now = run["status"]["inputRun"], get(run["metadata"]["namespace"], name) or {"metadata": {}}
-    return (seen.get("uid"), seen.get("phase")) != (now["metadata"].get("uid"), (now.get("status") or {}).get("phase"))
+    seen, now = (
+        run["status"]["inputRun"],
+        get(run["metadata"]["namespace"], name) or {"metadata": {}},
+    )
+    return (seen.get("uid"), seen.get("phase")) != (
+        now["metadata"].get("uid"),
+        (now.get("status") or {}).get("phase"),
+    )
 
 
 def awaited_model(run: Object) -> Awaited | None:
@@ -142,6 +151,10 @@ def awaited_model(run: Object) -> Awaited | None:
     if not is_waiting or not all(model.get(part) for part in Awaited._fields):
         return None
     base = job_base_name(run["metadata"]["name"], run["metadata"]["uid"])
-    if (status.get("jobStatus") or {}).get("name") == job_name(base, (status.get("endedLaunches") or 0) + 1):
-        return None  # the launch has a Job already, whose Pod waits for the model itself; an earlier launch may have had one
+    if (status.get("jobStatus") or {}).get("name") == job_name(
+        base, (status.get("endedLaunches") or 0) + 1
+    ):
+        # the launch has a Job already, whose Pod waits for the model itself; an earlier launch may
+        # have had one
+        return None
     return Awaited(model["kind"], model["namespace"], model["name"])

@@ -76,9 +76,14 @@ _ANNOTATIONS: Final = (
 
 
 def trim_run(run: Object, *, share: Share = unshared) -> Object:
-    """The run as the shim needs it; one that has no contract yet, and a schedule, are kept whole."""
+    """The run as the shim needs it; one that has no contract yet, and a schedule, are kept
+    whole."""
     status = run.get("status") or {}
-    if run["spec"].get("schedule") is not None or not status.get("contract") or not status.get("phase"):
+    if (
+        run["spec"].get("schedule") is not None
+        or not status.get("contract")
+        or not status.get("phase")
+    ):
         return run
     metadata = {key: interned(run["metadata"][key]) for key in _METADATA if key in run["metadata"]}
     for field, keys in (
@@ -164,9 +169,12 @@ class RunWatch(NamespacedInformers):
     def _take(self, run: Object) -> Object:
         metadata = run["metadata"]
         cached = self.get(metadata["namespace"], metadata["name"])
-        before = cached if cached is not None and cached["metadata"]["uid"] == metadata["uid"] else None
+        before = (
+            cached if cached is not None and cached["metadata"]["uid"] == metadata["uid"] else None
+        )
         for inspector in self._inspectors if self.has_listed(metadata["namespace"]) else ():
-            with surviving("the inspection of a run", about=run):  # which must be cached whatever becomes of this
+            # which must be cached whatever becomes of this
+            with surviving("the inspection of a run", about=run):
                 inspector(before, run)
         return trim_run(run, share=self._share)
 

@@ -18,7 +18,14 @@ from enum import Enum, auto
 from itertools import islice
 from typing import Any, Final
 
-from control.schedules.account import DueTime, due_times, is_nominal_time, late_seconds, later_time, missed_because
+from control.schedules.account import (
+    DueTime,
+    due_times,
+    is_nominal_time,
+    late_seconds,
+    later_time,
+    missed_because,
+)
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
@@ -174,9 +181,7 @@ def plan_schedule(view: ScheduleView) -> Generator[Step, Any, ScheduleReport]:
         wanted = schedule_of(run, now=now)
         kept = yield Ensure(wanted)
         if kept.differed and run.status.observed_generation == run.metadata.generation:
-            text = (
-                f"the schedule in Temporal was restored, because {kept.differed}: the spec of the InferenceRun decides"
-            )
+            text = f"the schedule in Temporal was restored, because {kept.differed}: the spec of the InferenceRun decides"
             yield Notify(Reason.SCHEDULE_RESTORED, text)
     account, wait = yield from _plan_times(view, wanted)
 
@@ -188,15 +193,27 @@ def plan_schedule(view: ScheduleView) -> Generator[Step, Any, ScheduleReport]:
         if wanted is None:
             reason, message = view.action.reason, view.action.message
             return rejected_status(
-                current, children=view.children, reason=reason, message=message, now=now, times=times
+                current,
+                children=view.children,
+                reason=reason,
+                message=message,
+                now=now,
+                times=times,
             )
         next_times, last_time = kept.next_times, kept.last_time
         return schedule_status(
-            current, next_times=next_times, last_time=last_time, children=view.children, now=now, times=times
+            current,
+            next_times=next_times,
+            last_time=last_time,
+            children=view.children,
+            now=now,
+            times=times,
         )
 
     soon = [(moment - now).total_seconds() for moment in kept.next_times if not run.spec.suspend]
-    return ScheduleReport(status_of, min([wait, *(seconds + DELAY_AFTER_FIRE for seconds in soon if seconds > 0)]))
+    return ScheduleReport(
+        status_of, min([wait, *(seconds + DELAY_AFTER_FIRE for seconds in soon if seconds > 0)])
+    )
 
 
 def _plan_times(
@@ -213,7 +230,9 @@ def _plan_times(
     if account is None:
         return None, MAX_INTERVAL
     recent = [(one.time, view.run_at(one.time)) for one in account.recent]
-    account = corrected(account, has_run=[time for time, item in recent if item and not is_backfilled(item)])
+    account = corrected(
+        account, has_run=[time for time, item in recent if item and not is_backfilled(item)]
+    )
     settled: list[tuple[DueTime, Settled]] = []
     wait = MAX_INTERVAL
     for due in islice(due_times(account, now=now), TIMES_PER_WRITE):
@@ -226,8 +245,12 @@ def _plan_times(
             submission = yield Ask(due.time, may_fail=bool(settled))
             if submission is None:
                 wait = 0.0
-                break  # what is settled is written: many times would never all be answered for by a busy server
-            found = settle(due, run, children=view.children, submission=submission, is_valid=is_valid, now=now)
+                # what is settled is written: many times would never all be answered for by a busy
+                # server
+                break
+            found = settle(
+                due, run, children=view.children, submission=submission, is_valid=is_valid, now=now
+            )
         if isinstance(found, Unsettled):
             if found is Unsettled.START and is_valid:
                 yield Submit(due.time, until=end_of_jitter(due, run))
@@ -251,11 +274,23 @@ def cancellation_notice(schedule: InferenceRun) -> str:
     if metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) != "true":
         return ""
     kubectl = ("kubectl", "-n", metadata.namespace)
-    patch = ("patch", "inferencerun", metadata.name, "--type=merge", "-p", '{"spec":{"suspend":true}}')
+    patch = (
+        "patch",
+        "inferencerun",
+        metadata.name,
+        "--type=merge",
+        "-p",
+        '{"spec":{"suspend":true}}',
+    )
     stop = shell_command(*kubectl, *patch)
     selector = f"{wellknown.LABEL_SCHEDULE_UID}={metadata.uid}"
     cancel = shell_command(
-        *kubectl, "annotate", "inferenceruns", "-l", selector, f"{wellknown.ANNOTATION_CANCEL_REQUESTED}=true"
+        *kubectl,
+        "annotate",
+        "inferenceruns",
+        "-l",
+        selector,
+        f"{wellknown.ANNOTATION_CANCEL_REQUESTED}=true",
     )
     return (
         f"the annotation {wellknown.ANNOTATION_CANCEL_REQUESTED} has no effect on a schedule. To stop it: {stop}. "
@@ -284,7 +319,9 @@ def account_of(run: InferenceRun, *, now: datetime, is_valid: bool = True) -> Sc
         )
     if stored is None:
         is_new = run.status.observed_generation is None
-        since = run.metadata.creation_timestamp if is_new and run.metadata.creation_timestamp else now
+        since = (
+            run.metadata.creation_timestamp if is_new and run.metadata.creation_timestamp else now
+        )
         return ScheduledTimes(until=since, terms=(terms.model_copy(update={"since": since}),))
     if stored.terms and stored.terms[-1].model_copy(update={"since": now}) == terms:
         return stored
@@ -293,7 +330,9 @@ def account_of(run: InferenceRun, *, now: datetime, is_valid: bool = True) -> Sc
     if len(stored.terms) < TERMS_LIMIT:
         return stored.model_copy(update={"terms": (*stored.terms, terms)})
     *earlier, last = stored.terms
-    return stored.model_copy(update={"terms": (*earlier, terms.model_copy(update={"since": last.since}))})
+    return stored.model_copy(
+        update={"terms": (*earlier, terms.model_copy(update={"since": last.since}))}
+    )
 
 
 def wait_until(due: DueTime, schedule: InferenceRun) -> datetime:
@@ -328,10 +367,15 @@ def settle(
         return Unsettled.WAIT
     text = f"the run due at {rfc3339(due.time)} was not created"
     if submission.state is TimeSubmissionState.PAUSED:
-        # It keeps its time for as long as that delays nothing: a worker creates no run for a time that is accounted for.
+        # It keeps its time for as long as that delays nothing: a worker creates no run for a time
+        # that is accounted for.
         is_late = now - due.time > timedelta(seconds=late_seconds(schedule))
         is_late = is_late or later_time(schedule, due.time, until=now - PATIENCE) is not None
-        return Settled(TimeOutcome.MISSED, f"{text}: {submission.message}") if is_late else Unsettled.WAIT
+        return (
+            Settled(TimeOutcome.MISSED, f"{text}: {submission.message}")
+            if is_late
+            else Unsettled.WAIT
+        )
     if submission.state is TimeSubmissionState.REFUSED:
         known = (outcome for reason, outcome in OUTCOMES.items() if reason == submission.reason)
         return Settled(next(known, TimeOutcome.REJECTED), submission.message)
@@ -342,7 +386,12 @@ def settle(
 
 
 def _why_absent(
-    due: DueTime, schedule: InferenceRun, *, children: Iterable[InferenceRun], is_valid: bool, now: datetime
+    due: DueTime,
+    schedule: InferenceRun,
+    *,
+    children: Iterable[InferenceRun],
+    is_valid: bool,
+    now: datetime,
 ) -> tuple[TimeOutcome | None, str]:
     """Why a time that Temporal has not fired gets no run any more; None if it gets one now."""
     policy = schedule.spec.concurrency_policy
@@ -350,7 +399,9 @@ def _why_absent(
         return TimeOutcome.REJECTED, "the spec was invalid"
     if due.terms.suspended:
         return TimeOutcome.SUSPENDED, "the schedule was suspended"
-    others = in_progress_at(due.time, children) if policy in (None, ConcurrencyPolicy.FORBID) else []
+    others = (
+        in_progress_at(due.time, children) if policy in (None, ConcurrencyPolicy.FORBID) else []
+    )
     missed = missed_because(schedule, nominal_time=due.time, now=now, others=others)
     if missed is not None:
         return OUTCOMES[missed[0]], missed[1]
@@ -370,7 +421,9 @@ def in_progress_at(moment: datetime, children: Iterable[InferenceRun]) -> list[I
     for child in children:
         due, ended = scheduled_time(child), child.status.completion_time
         was_in_progress = due is not None and ended is not None and due < moment <= ended
-        if not child.metadata.is_being_deleted and (was_in_progress or not child.status.is_terminal):
+        if not child.metadata.is_being_deleted and (
+            was_in_progress or not child.status.is_terminal
+        ):
             found.append(child)
     return found
 
@@ -384,11 +437,19 @@ def advanced(account: ScheduledTimes, settled: Sequence[tuple[DueTime, Settled]]
     counts = {field: getattr(account, field) for field in map(_field, TimeOutcome)}
     for _, found in settled:
         counts[_field(found.outcome)] += 1
-    recent = (*account.recent, *(found.recent(due.time) for due, found in settled[-RECENT_TIMES_LIMIT:]))
+    recent = (
+        *account.recent,
+        *(found.recent(due.time) for due, found in settled[-RECENT_TIMES_LIMIT:]),
+    )
     last = settled[-1][0]
     terms = account.terms[account.terms.index(last.terms) :]
     return account.model_copy(
-        update={**counts, "until": last.time, "terms": terms, "recent": recent[-RECENT_TIMES_LIMIT:]}
+        update={
+            **counts,
+            "until": last.time,
+            "terms": terms,
+            "recent": recent[-RECENT_TIMES_LIMIT:],
+        }
     )
 
 

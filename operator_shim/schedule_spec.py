@@ -1,11 +1,13 @@
 """Translates the spec of a scheduled run into a description of a Temporal schedule. Pure.
 
-A description contains explicit values, so that it can be compared with the schedule that the server stores. Cron combines two
-restricted day fields with OR, a Temporal calendar combines them with AND: such an expression becomes two calendars.
+A description contains explicit values, so that it can be compared with the schedule that the server
+stores. Cron combines two restricted day fields with OR, a Temporal calendar combines them with AND:
+such an expression becomes two calendars.
 
-When clocks change, Temporal's calendars lose or repeat times (measured): it fires at no local time that is skipped, and not at
-all of those that occur twice. Days on which the clocks of the zone change are therefore left out of the calendars, as long as they
-are near, and each of their fire times is an interval of its own, which recurs after twenty years. An expression that fires in every
+When clocks change, Temporal's calendars lose or repeat times (measured): it fires at no local time
+that is skipped, and not at all of those that occur twice. Days on which the clocks of the zone
+change are therefore left out of the calendars, as long as they are near, and each of their fire
+times is an interval of its own, which recurs after twenty years. An expression that fires in every
 hour of every day is an interval, too.
 """
 
@@ -31,8 +33,9 @@ EVERY_DAY_OF_WEEK: Final = tuple(range(7))
 EVERY_MONTH: Final = tuple(range(1, 13))
 
 CHANGES_WITHIN: Final = timedelta(days=30)
-"""Changes of clocks that are further away, in the past or the future, are not looked at yet: a description is renewed every few
-minutes, and a worker asks whether a time of the last days belongs to a schedule."""
+"""Changes of clocks that are further away, in the past or the future, are not looked at yet: a
+description is renewed every few minutes, and a worker asks whether a time of the last days belongs
+to a schedule."""
 
 YEARS_AHEAD: Final = 20
 """For the times that the status shows. The description is written anew long before."""
@@ -73,14 +76,17 @@ class RunSchedule:
 
 
 def schedule_of(run: InferenceRun, *, now: datetime) -> RunSchedule:
-    """The schedule that the spec of a scheduled run describes. Raises `inferrun.resources.cron.InvalidSchedule`."""
+    """The schedule that the spec of a scheduled run describes. Raises
+    `inferrun.resources.cron.InvalidSchedule`."""
     spec = run.spec
     expression, is_suspended = spec.schedule or "", bool(spec.suspend)
     time_zone = spec.time_zone or DEFAULT_TIME_ZONE
     given = spec.starting_deadline_seconds
     deadline = STARTING_DEADLINE_SECONDS if given is None else given
     note = f"{expression.strip()} ({time_zone}), managed by inferrun: edit the InferenceRun; changes made here are reverted"
-    calendars, intervals = temporal_times(parse_schedule(expression), zone=ZoneInfo(time_zone), now=now)
+    calendars, intervals = temporal_times(
+        parse_schedule(expression), zone=ZoneInfo(time_zone), now=now
+    )
     return RunSchedule(
         id=schedule_id(run.ref),
         run=run.ref,
@@ -105,14 +111,26 @@ def temporal_times(
     near = range(-CHANGES_WITHIN.days, CHANGES_WITHIN.days + 1)
     days = [today + timedelta(days=number) for number in near]
     offsets = {_offset(day, zone=zone) for day in days}
-    is_every_hour = times.is_hourly and all(map(times.matches, days)) and times.months == EVERY_MONTH
+    is_every_hour = (
+        times.is_hourly and all(map(times.matches, days)) and times.months == EVERY_MONTH
+    )
     if is_every_hour and len({offset % _HOUR for offset in offsets}) == 1:
         shift = offsets.pop()
-        seconds = (int((timedelta(minutes=minute) - shift).total_seconds()) % 3600 for minute in times.minutes)
+        seconds = (
+            int((timedelta(minutes=minute) - shift).total_seconds()) % 3600
+            for minute in times.minutes
+        )
         return (), tuple(sorted(FixedInterval(3600, offset) for offset in seconds))
-    changing = [day for day in days if _offset(day, zone=zone) != _offset(day + timedelta(days=1), zone=zone)]
+    changing = [
+        day
+        for day in days
+        if _offset(day, zone=zone) != _offset(day + timedelta(days=1), zone=zone)
+    ]
     moments = {moment for day in changing for moment in times_of_day(times, day, zone=zone)}
-    singles = (FixedInterval(ONCE_SECONDS, int((moment - EPOCH).total_seconds()) % ONCE_SECONDS) for moment in moments)
+    singles = (
+        FixedInterval(ONCE_SECONDS, int((moment - EPOCH).total_seconds()) % ONCE_SECONDS)
+        for moment in moments
+    )
     calendars = (part for calendar in calendars_of(times) for part in _without(calendar, changing))
     return tuple(calendars), tuple(sorted(singles))
 
@@ -123,11 +141,13 @@ def _offset(day: date, *, zone: ZoneInfo) -> timedelta:
 
 
 def _without(calendar: CronTimes, days: Sequence[date]) -> list[CronTimes]:
-    """The calendar without these days of one year. A calendar of Temporal cannot leave out one date, so its day is left out of all
-    years, and added for the years after it.
+    """The calendar without these days of one year. A calendar of Temporal cannot leave out one
+    date, so its day is left out of all years, and added for the years after it.
     """
     months = {day.month for day in days}
-    parts = [replace(calendar, months=tuple(month for month in calendar.months if month not in months))]
+    parts = [
+        replace(calendar, months=tuple(month for month in calendar.months if month not in months))
+    ]
     for month in sorted(months.intersection(calendar.months)):
         left_out = {day.day for day in days if day.month == month}
         kept = tuple(day for day in calendar.days_of_month if day not in left_out)
@@ -143,11 +163,14 @@ def calendars_of(times: CronTimes) -> tuple[CronTimes, ...]:
     """One calendar, or two if a match of either day field is sufficient."""
     if not times.either_day_matches:
         return (times,)
-    return replace(times, days_of_month=EVERY_DAY_OF_MONTH), replace(times, days_of_week=EVERY_DAY_OF_WEEK)
+    return replace(times, days_of_month=EVERY_DAY_OF_MONTH), replace(
+        times, days_of_week=EVERY_DAY_OF_WEEK
+    )
 
 
 def spans_of(values: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Sorted values as spans (first, last, step): one if they are equidistant, otherwise one for each run of consecutive values."""
+    """Sorted values as spans (first, last, step): one if they are equidistant, otherwise one for
+    each run of consecutive values."""
     steps = {after - before for before, after in pairwise(values)}
     if len(steps) == 1:
         return [(values[0], values[-1], steps.pop())]

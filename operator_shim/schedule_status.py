@@ -23,11 +23,16 @@ def schedule_status(
     now: datetime,
     times: ScheduledTimes | None = None,
 ) -> InferenceRunStatus:
-    """The status of an active or suspended schedule, whose next times include its jitter. `times` is None to leave the account."""
+    """The status of an active or suspended schedule, whose next times include its jitter. `times`
+    is None to leave the account."""
     created = _created(run, children)
     is_suspended = bool(run.spec.suspend)
     shown = (
-        () if is_suspended else tuple(moment.replace(microsecond=0) for moment in sorted(next_times)[:NEXT_TIMES_SHOWN])
+        ()
+        if is_suspended
+        else tuple(
+            moment.replace(microsecond=0) for moment in sorted(next_times)[:NEXT_TIMES_SHOWN]
+        )
     )
     message = f"the next run is due at {rfc3339(shown[0])}" if shown else "no further run is due"
     if is_suspended:
@@ -49,7 +54,11 @@ def schedule_status(
         ),
         last_successful_time=_latest(
             run.status.last_successful_time,
-            *(child.status.completion_time for child in created if child.status.phase is Phase.SUCCEEDED),
+            *(
+                child.status.completion_time
+                for child in created
+                if child.status.phase is Phase.SUCCEEDED
+            ),
         ),
         active=_active(created),
         times=times,
@@ -65,7 +74,8 @@ def rejected_status(
     now: datetime,
     times: ScheduledTimes | None = None,
 ) -> InferenceRunStatus:
-    """The status of a schedule with an invalid spec: it starts no runs until the spec is corrected."""
+    """The status of a schedule with an invalid spec: it starts no runs until the spec is
+    corrected."""
     phase = Phase.PENDING if run.status.phase in (None, Phase.PENDING) else Phase.SUSPENDED
     return status_after(
         run,
@@ -81,7 +91,8 @@ def rejected_status(
 
 
 def scheduled_time(child: InferenceRun) -> datetime | None:
-    """The nominal time for which a schedule created a run; None if its annotation is missing or invalid."""
+    """The nominal time for which a schedule created a run; None if its annotation is missing or
+    invalid."""
     text = child.metadata.annotations.get(wellknown.ANNOTATION_SCHEDULED_TIME)
     try:
         return parse(text) if text else None
@@ -91,18 +102,32 @@ def scheduled_time(child: InferenceRun) -> datetime | None:
 
 def _created(run: InferenceRun, children: Iterable[InferenceRun]) -> list[InferenceRun]:
     uid = run.metadata.uid
-    return [child for child in children if child.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == uid]
+    return [
+        child
+        for child in children
+        if child.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == uid
+    ]
 
 
 def _unfinished(children: Iterable[InferenceRun]) -> list[InferenceRun]:
-    return [child for child in children if not child.status.is_terminal and not child.metadata.is_being_deleted]
+    return [
+        child
+        for child in children
+        if not child.status.is_terminal and not child.metadata.is_being_deleted
+    ]
 
 
 def _active(children: Iterable[InferenceRun]) -> tuple[ActiveRun, ...]:
-    found = sorted((child.metadata for child in _unfinished(children)), key=lambda metadata: metadata.name)
-    return tuple(ActiveRun(name=metadata.name[:256], uid=metadata.uid) for metadata in found[:ACTIVE_LIMIT])
+    found = sorted(
+        (child.metadata for child in _unfinished(children)), key=lambda metadata: metadata.name
+    )
+    return tuple(
+        ActiveRun(name=metadata.name[:256], uid=metadata.uid) for metadata in found[:ACTIVE_LIMIT]
+    )
 
 
 def _latest(*moments: datetime | None) -> datetime | None:
-    known = [moment.astimezone(UTC).replace(microsecond=0) for moment in moments if moment is not None]
+    known = [
+        moment.astimezone(UTC).replace(microsecond=0) for moment in moments if moment is not None
+    ]
     return max(known, default=None)

@@ -21,14 +21,24 @@ from inferrun.timestamps import rfc3339
 from operator_shim.run_plan import Action
 from operator_shim.run_terms import created_by
 from operator_shim.run_watch import RunWatch
-from operator_shim.schedule_plan import Ask, Ensure, Pause, ScheduleView, Step, Submit, plan_schedule
+from operator_shim.schedule_plan import (
+    Ask,
+    Ensure,
+    Pause,
+    ScheduleView,
+    Step,
+    Submit,
+    plan_schedule,
+)
 from operator_shim.temporal_schedules import KeptSchedule, TemporalSchedules, TimeSubmission
 
 
 class Schedules:
     """The schedules of the runs in the watch."""
 
-    def __init__(self, runs: RunStore, temporal: TemporalSchedules, *, watch: RunWatch, events: EventRecorder) -> None:
+    def __init__(
+        self, runs: RunStore, temporal: TemporalSchedules, *, watch: RunWatch, events: EventRecorder
+    ) -> None:
         self._runs = runs
         self._temporal = temporal
         self._watch = watch
@@ -39,19 +49,24 @@ class Schedules:
         await self._temporal.delete(schedule_id(run))
 
     async def keep(self, run: InferenceRun, action: Action) -> float:
-        """Do what its state asks for, keep or reject it; returns the seconds until the next check."""
+        """Do what its state asks for, keep or reject it; returns the seconds until the next
+        check."""
         children = []
         for key, child in self._watch.find(created_by(run.metadata.namespace, run.metadata.uid)):
             with surviving("the reading of a schedule's run", about=key):
                 children.append(parse_run(child))
 
         def run_at(due: datetime) -> Object | None:
-            item = self._watch.get(run.metadata.namespace, scheduled_run_name(run.metadata.name, rfc3339(due)))
+            item = self._watch.get(
+                run.metadata.namespace, scheduled_run_name(run.metadata.name, rfc3339(due))
+            )
             labels = (item["metadata"].get("labels") or {}) if item is not None else {}
             return item if labels.get(wellknown.LABEL_SCHEDULE_UID) == run.metadata.uid else None
 
         is_listed = self._watch.has_listed(run.metadata.namespace)
-        steps = plan_schedule(ScheduleView(run, action, self._runs.now(), children, is_listed, run_at))
+        steps = plan_schedule(
+            ScheduleView(run, action, self._runs.now(), children, is_listed, run_at)
+        )
         answer: KeptSchedule | TimeSubmission | None = None
         while True:
             try:
@@ -76,5 +91,7 @@ class Schedules:
                 if not step.may_fail:
                     raise
         else:
-            await self._events.record(run.ref, reason=step.reason, message=step.message, is_warning=True)
+            await self._events.record(
+                run.ref, reason=step.reason, message=step.message, is_warning=True
+            )
         return None

@@ -77,7 +77,13 @@ class Shim:
             metrics=metrics,
         )
         self._sweep = Sweep(
-            runs, self.loop, workflows, schedules, watch=run_watch, namespaces=namespaces, note_pause=note_pause
+            runs,
+            self.loop,
+            workflows,
+            schedules,
+            watch=run_watch,
+            namespaces=namespaces,
+            note_pause=note_pause,
         )
 
     @property

@@ -96,8 +96,13 @@ class StuckWorkflows:
             longest ago.
             """
             metadata, status = item["metadata"], item.get("status") or {}
-            is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (metadata.get("annotations") or {})
-            is_accepted = (status.get("phase"), status.get("reason")) == (Phase.PENDING, Reason.ACCEPTED)
+            is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (
+                metadata.get("annotations") or {}
+            )
+            is_accepted = (status.get("phase"), status.get("reason")) == (
+                Phase.PENDING,
+                Reason.ACCEPTED,
+            )
             return check.failing is None and not is_cancelled and not is_accepted, check.asked_at
 
         for item in watched:
@@ -123,7 +128,9 @@ class StuckWorkflows:
         found = await self._workflows.find_open(run)
         if found is not None and found.pause:
             logger.warning("ending a paused workflow whose run has ended", extra=fields_of_run(run))
-            await self._workflows.terminate(found, reason=f"InferenceRun {run} has ended or no longer exists")
+            await self._workflows.terminate(
+                found, reason=f"InferenceRun {run} has ended or no longer exists"
+            )
 
     async def _check(self, item: Object) -> None:
         run = RunRef.of(item)
@@ -135,7 +142,8 @@ class StuckWorkflows:
         if not is_paused:
             self._note_pause(run, "")
             if is_said_to_be_paused(item):
-                self._loop.wake(run, News.AWAITED_CHANGED)  # its next step says in the status what the run waits for
+                # its next step says in the status what the run waits for
+                self._loop.wake(run, News.AWAITED_CHANGED)
         if found is not None and is_paused:
             await self._attend(run, found)
         elif found is not None and not found.is_ours:
@@ -152,9 +160,7 @@ class StuckWorkflows:
             if check.asked_at - check.failing_since >= self._stuck_seconds and not is_repaired:
                 check.repaired_at = check.asked_at
                 why = f"the task of workflow {found.id} failed {found.task_attempt} times in a row"
-                fix = (
-                    "If this recurs, upgrade the workers to the version of the shim; their log says why the task fails"
-                )
+                fix = "If this recurs, upgrade the workers to the version of the shim; their log says why the task fails"
                 await self._replace(run, found, why=why, fix=fix)
 
     async def _attend(self, run: RunRef, paused: OpenWorkflow) -> None:
@@ -175,7 +181,11 @@ class StuckWorkflows:
             message = "; ".join(filter(None, (said.partition(f"; {PAUSED}")[0], text)))
             phase = status.phase or Phase.PENDING
             return status_after(
-                current, phase=phase, reason=Reason.WORKFLOW_PAUSED, message=message, now=self._runs.now()
+                current,
+                phase=phase,
+                reason=Reason.WORKFLOW_PAUSED,
+                message=message,
+                now=self._runs.now(),
             )
 
         await self._runs.update_status(run, decide, read=stored)
@@ -183,12 +193,18 @@ class StuckWorkflows:
     async def _replace(self, run: RunRef, stuck: OpenWorkflow, *, why: str, fix: str) -> None:
         recovery = recover_workflow_id(run_workflow_id(run))
         message = f"{why}; {recovery} replaces it. {fix}"
-        logger.warning("replacing a workflow that is stuck", extra={**fields_of_run(run), "workflow": stuck.id})
+        logger.warning(
+            "replacing a workflow that is stuck", extra={**fields_of_run(run), "workflow": stuck.id}
+        )
 
         def decide(current: InferenceRun) -> InferenceRunStatus:
             phase = current.status.phase or Phase.PENDING
             return status_after(
-                current, phase=phase, reason=Reason.WORKFLOW_STUCK, message=message, now=self._runs.now()
+                current,
+                phase=phase,
+                reason=Reason.WORKFLOW_STUCK,
+                message=message,
+                now=self._runs.now(),
             )
 
         await self._runs.update_status(run, decide)
@@ -240,5 +256,7 @@ def may_have_workflow(item: Object) -> bool:
     """
     metadata, phase = item["metadata"], (item.get("status") or {}).get("phase")
     is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"
-    is_left_alone = is_paused or metadata.get("deletionTimestamp") or item["spec"].get("schedule") is not None
+    is_left_alone = (
+        is_paused or metadata.get("deletionTimestamp") or item["spec"].get("schedule") is not None
+    )
     return phase in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED) and not is_left_alone

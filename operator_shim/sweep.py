@@ -2,12 +2,14 @@
 reports.
 
 - Workflows that were terminated although their run has not ended: ensured again within seconds.
-- Runs that were accepted a while ago and have no open workflow, as after Temporal's database was restored from a backup: ensured
-  again as soon as fewer workflows are open than there should be.
-- Open workflows whose run has been gone, or ended, for a while: cancelled, after which they close on their own.
+- Runs that were accepted a while ago and have no open workflow, as after Temporal's database was
+  restored from a backup: ensured again as soon as fewer workflows are open than there should be.
+- Open workflows whose run has been gone, or ended, for a while: cancelled, after which they close
+  on their own.
 - Schedules whose run is gone: deleted.
 - Workflows whose task fails again and again: replaced by recovery workflows.
-- Workflows that somebody has paused: named in the statuses of their runs, and replaced once a run must end.
+- Workflows that somebody has paused: named in the statuses of their runs, and replaced once a run
+  must end.
 - Finished runs whose deletion is overdue: a new clean-up is started.
 
 Temporal allows only a few list requests per second, so each list is requested at most once per
@@ -91,7 +93,9 @@ class Sweep:
         """
         self._gone: set[str] = set()
         """The runs that were gone at the last sweep and had an open workflow."""
-        self._stuck = StuckWorkflows(runs, loop, workflows, clock=time.monotonic, note_pause=note_pause)
+        self._stuck = StuckWorkflows(
+            runs, loop, workflows, clock=time.monotonic, note_pause=note_pause
+        )
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -110,7 +114,8 @@ class Sweep:
         since = self._runs.now()
         while True:
             await asyncio.sleep(RESTART_SECONDS)
-            now = self._runs.now()  # compared with Temporal's clock, from which it may differ by LISTING_DELAY
+            # compared with Temporal's clock, from which it may differ by LISTING_DELAY
+            now = self._runs.now()
             with surviving("the search for terminated workflows"):
                 await self.restart_terminated(since=since)
                 since = now - LISTING_DELAY
@@ -134,7 +139,9 @@ class Sweep:
             with surviving("the search for a finished run to delete", about=item):
                 is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
                 if is_overdue and not item["metadata"].get("deletionTimestamp"):
-                    logger.info("deleting a finished run that is overdue", extra=fields_of_object(item))
+                    logger.info(
+                        "deleting a finished run that is overdue", extra=fields_of_object(item)
+                    )
                     self._loop.wake(RunRef.of(item), News.OVERDUE)
         await self._stuck.repair(item for _, item in self._watch.find(UNFINISHED))
         return bool(self._gone) or not is_complete
@@ -147,7 +154,10 @@ class Sweep:
             with surviving("the search for the run of a schedule", about=run):
                 may_be_gone = run.namespace in self._namespaces and self._watch.seen(run) is None
                 if may_be_gone and await self._runs.read(run) is None:
-                    logger.info("deleting a schedule whose InferenceRun no longer exists", extra=fields_of_run(run))
+                    logger.info(
+                        "deleting a schedule whose InferenceRun no longer exists",
+                        extra=fields_of_run(run),
+                    )
                     self._loop.wake(run, News.SCHEDULE_LEFT)
 
     async def _find_left_over(self) -> None:
@@ -176,7 +186,10 @@ class Sweep:
             with surviving("the replacement of a terminated workflow", about=run):
                 watched = self._watch.seen(run)
                 if watched is not None and not has_ended(watched):
-                    logger.info("the workflow of an unfinished run was terminated", extra=fields_of_object(watched))
+                    logger.info(
+                        "the workflow of an unfinished run was terminated",
+                        extra=fields_of_object(watched),
+                    )
                     self._loop.wake(run, News.LOST, background=True)
 
     async def restart_missing(self, *, created_before: datetime) -> None:
@@ -216,7 +229,9 @@ class Sweep:
         """Whether nothing remains for the run's workflow to do. The watch does not keep when the
         end was recorded.
         """
-        if run.namespace not in self._namespaces or (watched is not None and not has_ended(watched)):
+        if run.namespace not in self._namespaces or (
+            watched is not None and not has_ended(watched)
+        ):
             return False
         try:
             found = await self._runs.read(run)

@@ -1,7 +1,8 @@
 """Creates, updates, lists and deletes Temporal schedules.
 
-The wanted schedule has the canonical form in which the server returns it, with each default set, so that the two can be compared:
-an update is sent only if they differ, for instance after a change made in the Temporal UI.
+The wanted schedule has the canonical form in which the server returns it, with each default set, so
+that the two can be compared: an update is sent only if they differ, for instance after a change
+made in the Temporal UI.
 """
 
 from collections.abc import Sequence
@@ -54,12 +55,14 @@ OVERLAPS = {
 
 @dataclass(frozen=True)
 class KeptSchedule:
-    """The schedule in Temporal: when it fires next, in ascending order, and when it last did, up to a minute after the time."""
+    """The schedule in Temporal: when it fires next, in ascending order, and when it last did, up to
+    a minute after the time."""
 
     next_times: tuple[datetime, ...]
     last_time: datetime | None
     differed: str = ""
-    """How the stored schedule differed from the wanted one in a way that is not due to an edit of the resource's times."""
+    """How the stored schedule differed from the wanted one in a way that is not due to an edit of
+    the resource's times."""
 
 
 class TimeSubmissionState(Enum):
@@ -77,7 +80,8 @@ class TimeSubmissionState(Enum):
 
 @dataclass(frozen=True)
 class TimeSubmission:
-    """The submission of a scheduled time; `reason` and `message` say why it was refused, or that it is paused."""
+    """The submission of a scheduled time; `reason` and `message` say why it was refused, or that it
+    is paused."""
 
     state: TimeSubmissionState
     reason: str = ""
@@ -87,7 +91,9 @@ class TimeSubmission:
 class TemporalSchedules:
     """The schedules of one installation."""
 
-    def __init__(self, client: Client, *, installation: str, task_queue: str, attributes: SearchAttributes) -> None:
+    def __init__(
+        self, client: Client, *, installation: str, task_queue: str, attributes: SearchAttributes
+    ) -> None:
         self._client = client
         self._installation = installation
         self._task_queue = task_queue
@@ -106,10 +112,13 @@ class TemporalSchedules:
         else:
             return _kept(found)
         stored = await self._describe(wanted.id)
-        return replace(_kept(stored) if stored is not None else KeptSchedule((), None), differed=differed)
+        return replace(
+            _kept(stored) if stored is not None else KeptSchedule((), None), differed=differed
+        )
 
     async def pause(self, schedule_id: str, *, note: str) -> None:
-        """Pause a schedule; does nothing if it does not exist or is already paused with that note."""
+        """Pause a schedule; does nothing if it does not exist or is already paused with that
+        note."""
         found = await self._describe(schedule_id)
         if found is None or (found.schedule.state.paused and found.schedule.state.note == note):
             return
@@ -122,22 +131,31 @@ class TemporalSchedules:
                 await self._client.get_schedule_handle(schedule_id).delete()
 
     async def list_owned(self) -> list[RunRef]:
-        """The runs of this installation's schedules. Temporal lists new schedules with a short delay."""
+        """The runs of this installation's schedules. Temporal lists new schedules with a short
+        delay."""
         listed = list_schedules(self._client, page_timeout=timedelta(seconds=TIMING.schedule_call))
         found = [await read_run(item, installation=self._installation) async for item in listed]
         return [run for run in found if run is not None]
 
     async def submission(self, schedule: str, due: datetime) -> TimeSubmission:
-        """What Temporal knows about a scheduled time. Only workflows that this installation executes count."""
+        """What Temporal knows about a scheduled time. Only workflows that this installation
+        executes count."""
         workflow_id, found = f"{schedule}-{rfc3339(due)}", None
         with ignore_not_found():
             async with call_deadline():
                 found = await describe(self._client, workflow_id)
-        is_ours = found is not None and (found.workflow_type, found.task_queue) == (WORKFLOW_TYPE, self._task_queue)
+        is_ours = found is not None and (found.workflow_type, found.task_queue) == (
+            WORKFLOW_TYPE,
+            self._task_queue,
+        )
         if found is None or not is_ours or found.closed_as == "Terminated":
             return TimeSubmission(TimeSubmissionState.ABSENT)
         if found.is_open or found.closed_as == "ContinuedAsNew":
-            text = f"its submission is {found.pause}: {unpause_command(workflow_id)}" if found.pause else ""
+            text = (
+                f"its submission is {found.pause}: {unpause_command(workflow_id)}"
+                if found.pause
+                else ""
+            )
             state = TimeSubmissionState.PAUSED if text else TimeSubmissionState.UNDER_WAY
             return TimeSubmission(state, message=text)
         if found.closed_as != "Failed":  # one that is cancelled before it has a run gets one first
@@ -145,7 +163,8 @@ class TemporalSchedules:
         return await self._failed(workflow_id)
 
     async def _failed(self, workflow_id: str) -> TimeSubmission:
-        """What a submission that has failed says: why it was refused, or that its run has failed."""
+        """What a submission that has failed says: why it was refused, or that its run has
+        failed."""
         try:
             async with call_deadline():
                 await self._client.get_workflow_handle(workflow_id, result_type=RunResult).result()
@@ -156,19 +175,26 @@ class TemporalSchedules:
             if not isinstance(cause, ApplicationError):
                 return TimeSubmission(TimeSubmissionState.REFUSED, message=str(cause))
             if not cause.details:  # otherwise its run failed
-                return TimeSubmission(TimeSubmissionState.REFUSED, reason=cause.type or "", message=cause.message)
+                return TimeSubmission(
+                    TimeSubmissionState.REFUSED, reason=cause.type or "", message=cause.message
+                )
         except (RPCError, TimeoutError):
             raise
         except Exception as error:  # noqa: BLE001 -- its client chose the encoding: it must not hold up the times after it
-            return TimeSubmission(TimeSubmissionState.REFUSED, message=f"its failure cannot be read: {error}"[:512])
+            return TimeSubmission(
+                TimeSubmissionState.REFUSED, message=f"its failure cannot be read: {error}"[:512]
+            )
         return TimeSubmission(TimeSubmissionState.STARTED)
 
     async def submit(self, schedule: str, due: datetime, *, until: datetime) -> None:
-        """Start the submission of a scheduled time that has passed, as Temporal does when it is due. Its jitter is over at `until`,
-        before the next time. The worker decides whether its run may be created.
+        """Start the submission of a scheduled time that has passed, as Temporal does when it is
+        due. Its jitter is over at `until`, before the next time. The worker decides whether its run
+        may be created.
         """
         start = due - timedelta(milliseconds=1)
-        period = ScheduleBackfill(start_at=start, end_at=until, overlap=ScheduleOverlapPolicy.ALLOW_ALL)
+        period = ScheduleBackfill(
+            start_at=start, end_at=until, overlap=ScheduleOverlapPolicy.ALLOW_ALL
+        )
         async with call_deadline(seconds=TIMING.schedule_call):
             await self._client.get_schedule_handle(schedule).backfill(period)
 
@@ -196,18 +222,23 @@ class TemporalSchedules:
     async def _update(self, wanted: RunSchedule, *, config: str) -> None:
         async def update(values: TypedSearchAttributes) -> None:
             def update_all(_found: ScheduleUpdateInput) -> ScheduleUpdate:
-                return ScheduleUpdate(self._schedule(wanted, values), search_attributes=values or None)
+                return ScheduleUpdate(
+                    self._schedule(wanted, values), search_attributes=values or None
+                )
 
             async with call_deadline(seconds=TIMING.schedule_call):
                 await self._client.get_schedule_handle(wanted.id).update(update_all)
 
         await self._attributes.send(update, run=str(wanted.run), config=config)
 
-    async def _matches(self, wanted: RunSchedule, found: ScheduleDescription, *, config: str) -> bool:
+    async def _matches(
+        self, wanted: RunSchedule, found: ScheduleDescription, *, config: str
+    ) -> bool:
         action = found.schedule.action
         if not isinstance(action, ScheduleActionStartWorkflow):
             return False
-        if action.typed_search_attributes.get(CONFIG, config) != config:  # a server may have no room for them
+        # a server may have no room for them
+        if action.typed_search_attributes.get(CONFIG, config) != config:
             return False
         where = (action.workflow, action.id, action.task_queue)
         if where != (WORKFLOW_TYPE, wanted.id, self._task_queue):
@@ -233,7 +264,8 @@ class TemporalSchedules:
                 calendars=[_calendar_spec(calendar) for calendar in wanted.calendars],
                 intervals=[
                     ScheduleIntervalSpec(
-                        every=timedelta(seconds=one.every), offset=timedelta(seconds=one.offset) or None
+                        every=timedelta(seconds=one.every),
+                        offset=timedelta(seconds=one.offset) or None,
                     )
                     for one in wanted.intervals
                 ],
@@ -241,14 +273,18 @@ class TemporalSchedules:
                 jitter=timedelta(seconds=wanted.jitter_seconds) or None,
             ),
             policy=SchedulePolicy(
-                overlap=OVERLAPS[wanted.policy], catchup_window=timedelta(seconds=wanted.catch_up_seconds)
+                overlap=OVERLAPS[wanted.policy],
+                catchup_window=timedelta(seconds=wanted.catch_up_seconds),
             ),
             state=ScheduleState(note=wanted.note, paused=wanted.is_paused),
         )
 
 
 def _argument(wanted: RunSchedule) -> dict[str, Any]:  # Any: JSON
-    return {"namespace": wanted.run.namespace, "parent": {"name": wanted.run.name, "uid": wanted.run.uid}}
+    return {
+        "namespace": wanted.run.namespace,
+        "parent": {"name": wanted.run.name, "uid": wanted.run.uid},
+    }
 
 
 def _calendar_spec(calendar: CronTimes) -> ScheduleCalendarSpec:
@@ -267,4 +303,6 @@ def _calendar_spec(calendar: CronTimes) -> ScheduleCalendarSpec:
 
 def _kept(found: ScheduleDescription) -> KeptSchedule:
     recent = found.info.recent_actions
-    return KeptSchedule(tuple(found.info.next_action_times), recent[-1].scheduled_at if recent else None)
+    return KeptSchedule(
+        tuple(found.info.next_action_times), recent[-1].scheduled_at if recent else None
+    )

@@ -1,4 +1,5 @@
-"""Starts, signals, cancels and lists the workflows of runs. Every request has a time limit and then raises TimeoutError."""
+"""Starts, signals, cancels and lists the workflows of runs. Every request has a time limit and then
+raises TimeoutError."""
 
 import asyncio
 from dataclasses import dataclass
@@ -6,7 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from temporalio.client import Client
-from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import (
+    Priority,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -41,8 +47,8 @@ LIST_TIMEOUT: Final = timedelta(seconds=10)
 
 @dataclass(frozen=True, kw_only=True)
 class StartTiming:
-    """Seconds about starts that fail. A start is tried again at the latest after the longest pause of
-    the queue, unless its run is deleted."""
+    """Seconds about starts that fail. A start is tried again at the latest after the longest pause
+    of the queue, unless its run is deleted."""
 
     tolerated: float = 30.0
     """The time for which the shim stays ready while every start fails."""
@@ -60,7 +66,8 @@ STARTING: Final = StartTiming()
 
 @dataclass(frozen=True)
 class OpenWorkflow:
-    """The open workflow under the id of a run: how often its task was tried, and the length of its history."""
+    """The open workflow under the id of a run: how often its task was tried, and the length of its
+    history."""
 
     id: str
     run_id: str
@@ -97,13 +104,15 @@ class RunWorkflows:
 
     @property
     def is_ready(self) -> bool:
-        """Whether workflows can be started: False while every start has failed for `tolerated_seconds`."""
+        """Whether workflows can be started: False while every start has failed for
+        `tolerated_seconds`."""
         if self._failing_since is None or self._is_forgotten():
             return True
         return asyncio.get_running_loop().time() - self._failing_since < self._tolerated_seconds
 
     async def ensure(self, run: InferenceRun, *, is_new: bool = False) -> None:
-        """Make sure that a workflow executes the run: an existing one, a new one, or a recovery workflow.
+        """Make sure that a workflow executes the run: an existing one, a new one, or a recovery
+        workflow.
 
         `is_new`: nothing has been heard of one.
         """
@@ -111,11 +120,16 @@ class RunWorkflows:
         try:
             await self._start(run, workflow_id=own, reuse=WorkflowIDReusePolicy.REJECT_DUPLICATE)
         except WorkflowAlreadyStartedError:
-            # It closed before the run ended: it was terminated or failed. A recovery workflow adopts the Job.
-            await self._start(run, workflow_id=recovery, reuse=WorkflowIDReusePolicy.ALLOW_DUPLICATE)
+            # It closed before the run ended: it was terminated or failed. A recovery workflow
+            # adopts the Job.
+            await self._start(
+                run, workflow_id=recovery, reuse=WorkflowIDReusePolicy.ALLOW_DUPLICATE
+            )
         if is_new and (created := run.metadata.creation_timestamp) is not None:
             span_id, now = start_span_id(run.metadata.uid), datetime.now(UTC)
-            self._traces.add(Span(run=run.ref, name="start the workflow", start=created, end=now, id=span_id))
+            self._traces.add(
+                Span(run=run.ref, name="start the workflow", start=created, end=now, id=span_id)
+            )
 
     async def recheck(self, run: RunRef) -> None:
         await wake_run(self._client, run, messages.LOOK_AGAIN_SIGNAL)
@@ -150,9 +164,17 @@ class RunWorkflows:
                 async with call_deadline():
                     found = await describe(self._client, workflow_id)
                 if found.is_open:
-                    is_ours = (found.workflow_type, found.task_queue) == (messages.RUN_WORKFLOW, self._task_queue)
+                    is_ours = (found.workflow_type, found.task_queue) == (
+                        messages.RUN_WORKFLOW,
+                        self._task_queue,
+                    )
                     return OpenWorkflow(
-                        workflow_id, found.run_id, found.task_attempt, found.events, is_ours, found.pause
+                        workflow_id,
+                        found.run_id,
+                        found.task_attempt,
+                        found.events,
+                        is_ours,
+                        found.pause,
                     )
         return None
 
@@ -168,7 +190,8 @@ class RunWorkflows:
         return await self._list(OPEN)
 
     async def list_paused(self) -> list[RunRef]:
-        """Those whose open workflow is paused; a server that rejects the filter, as before 1.30, has none."""
+        """Those whose open workflow is paused; a server that rejects the filter, as before 1.30,
+        has none."""
         try:
             return await self._list(PAUSED)
         except RPCError as error:
@@ -177,16 +200,22 @@ class RunWorkflows:
             return []
 
     async def count_open(self) -> int:
-        """The number of workflows of runs on our task queue that are open and not held: for this filter a server has an index."""
+        """The number of workflows of runs on our task queue that are open and not held: for this
+        filter a server has an index."""
         query = f"{self._of_ours} AND ExecutionStatus = 'Running'"
         return (await self._client.count_workflows(query, rpc_timeout=LIST_TIMEOUT)).count
 
     async def list_terminated(self, *, since: datetime) -> list[RunRef]:
-        return await self._list(f"ExecutionStatus = 'Terminated' AND CloseTime >= '{rfc3339(since)}'")
+        return await self._list(
+            f"ExecutionStatus = 'Terminated' AND CloseTime >= '{rfc3339(since)}'"
+        )
 
     async def _list(self, condition: str) -> list[RunRef]:
-        """Filters by attributes that every server has, because ours may be missing; the memo names the installation."""
-        listed = list_executions(self._client, f"{self._of_ours} AND {condition}", page_timeout=LIST_TIMEOUT)
+        """Filters by attributes that every server has, because ours may be missing; the memo names
+        the installation."""
+        listed = list_executions(
+            self._client, f"{self._of_ours} AND {condition}", page_timeout=LIST_TIMEOUT
+        )
         found = [await read_run(item, installation=self._installation) async for item in listed]
         return [run for run in found if run is not None]
 
@@ -195,11 +224,14 @@ class RunWorkflows:
         return f"WorkflowType = '{messages.RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
 
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
-        """Tell the submitting workflow that its run was deleted, because no outcome will be recorded for it."""
+        """Tell the submitting workflow that its run was deleted, because no outcome will be
+        recorded for it."""
         submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, "")
         await notify_submitter(self._client, submitter, run.ref, signal=messages.LOOK_AGAIN_SIGNAL)
 
-    async def _start(self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy) -> None:
+    async def _start(
+        self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy
+    ) -> None:
         metadata = run.metadata
         title = f"{metadata.namespace}/{metadata.name}"
         given = RunInput(
@@ -207,7 +239,9 @@ class RunWorkflows:
             submitter=metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""),
         )
 
-        span = {"interval": run.spec.interval.to_manifest()} if run.spec.interval is not None else {}
+        span = (
+            {"interval": run.spec.interval.to_manifest()} if run.spec.interval is not None else {}
+        )
 
         async def start(values: TypedSearchAttributes) -> None:
             async with call_deadline():
@@ -246,7 +280,9 @@ class RunWorkflows:
 def _details(run: InferenceRun) -> str:
     metadata = run.metadata
     limit = f"{run.spec.timeout_seconds} s" if run.spec.timeout_seconds else "none"
-    command = shell_command("kubectl", "describe", "inferencerun", metadata.name, "-n", metadata.namespace)
+    command = shell_command(
+        "kubectl", "describe", "inferencerun", metadata.name, "-n", metadata.namespace
+    )
     return (
         f"InferenceRun {code_span(metadata.name)} in namespace {code_span(metadata.namespace)}, "
         f"{_purpose(run)}, time limit: {limit}.\n\n{code_span(command)}"

@@ -1,16 +1,20 @@
-"""`python -m runner`: reads the environment, executes one contract and exits with a documented code.
+"""`python -m runner`: reads the environment, executes one contract and exits with a documented
+code.
 
-The process ends with `os._exit` once the result is written: a thread that hangs in a system call on a lost file system must not
-delay the exit beyond the deadline or the grace period. For the same reason a timer outside the event loop backs up the deadline.
+The process ends with `os._exit` once the result is written: a thread that hangs in a system call on
+a lost file system must not delay the exit beyond the deadline or the grace period. For the same
+reason a timer outside the event loop backs up the deadline.
 """
 
 import os
 import signal
 import time
 
-STARTED = time.monotonic()  # taken before the imports, because the deadline counts from the start of the process
+# taken before the imports, because the deadline counts from the start of the process
+STARTED = time.monotonic()
 
-signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # until the event loop handles it: process 1 would ignore it
+# until the event loop handles it: process 1 would ignore it
+signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
 
 # ruff: noqa: E402
 import asyncio
@@ -64,17 +68,26 @@ class Process:
         self._success = result
 
     def exit(self, result: RunnerResult, code: ExitCode, *, is_known: bool = True) -> NoReturn:
-        """Write the result and end the process immediately. `is_known`: whether it is known if the run is committed.
+        """Write the result and end the process immediately. `is_known`: whether it is known if the
+        run is committed.
 
-        The result that was written first counts: the watchdog may call this while the last spans are delivered.
+        The result that was written first counts: the watchdog may call this while the last spans
+        are delivered.
         """
         if self._code is not None:
             os._exit(self._code)
         write_result(result, self.settings.termination_log, is_known=is_known)
         if self.progress and self._counts:
             self.progress.report_now(self._counts)
-        fields = {"exit_code": int(code), "reason": str(result.reason), "detail": result.message, **_resource_usage()}
-        _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields)
+        fields = {
+            "exit_code": int(code),
+            "reason": str(result.reason),
+            "detail": result.message,
+            **_resource_usage(),
+        }
+        _log.log(
+            logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields
+        )
         sys.stdout.flush()
         sys.stderr.flush()
         self._code = code
@@ -88,7 +101,8 @@ class Process:
         self.exit(self._success, ExitCode.DONE)
 
     def fail(self, error: BaseException, *, is_known: bool = True) -> NoReturn:
-        """End the process with an error's exit code, unless the run is committed. Logs the traceback of an unexpected error."""
+        """End the process with an error's exit code, unless the run is committed. Logs the
+        traceback of an unexpected error."""
         if self._success is not None:
             self.succeed()
         cause = first_error(error)
@@ -104,10 +118,14 @@ def main() -> NoReturn:
     process = Process()
     try:
         process.settings = read_settings(os.environ)
-        process.progress = ProgressLog(sys.stdout, every=process.settings.progress_seconds, clock=time.monotonic)
+        process.progress = ProgressLog(
+            sys.stdout, every=process.settings.progress_seconds, clock=time.monotonic
+        )
         if (left := _seconds_left(process.settings)) is not None:
             late = _deadline_reached(process.settings, "whether the run is committed is not known")
-            watchdog = threading.Timer(left + _WATCHDOG_SECONDS, lambda: process.fail(late, is_known=False))
+            watchdog = threading.Timer(
+                left + _WATCHDOG_SECONDS, lambda: process.fail(late, is_known=False)
+            )
             watchdog.daemon = True
             watchdog.start()
         uvloop.run(_run(process))
@@ -117,7 +135,8 @@ def main() -> NoReturn:
 
 
 async def _run(process: Process) -> NoReturn:
-    """Execute the contract. Exits from inside the event loop, because closing the loop would wait for its threads."""
+    """Execute the contract. Exits from inside the event loop, because closing the loop would wait
+    for its threads."""
     sigterm = _cancel_on_sigterm()
     limit = asyncio.timeout(_seconds_left(process.settings))
     try:
@@ -125,21 +144,31 @@ async def _run(process: Process) -> NoReturn:
             trust(process.settings.ca_bundle, folder=process.settings.spool_dir)
             contract = read_contract(process.settings.contract)
             spans.start(process.settings)
-            await execute(contract, process.settings, report=process.report, record_success=process.record_success)
+            await execute(
+                contract,
+                process.settings,
+                report=process.report,
+                record_success=process.record_success,
+            )
     except BaseException as error:  # noqa: BLE001  the top level of the process
         cause = first_error(error)
         is_known = not isinstance(cause, CommitUnclear)
         kept = _KEPT if is_known else str(cause)
         if sigterm.is_set():
             process.fail(Stopped(f"stopped by SIGTERM; {kept}"), is_known=is_known)
-        process.fail(_deadline_reached(process.settings, kept) if limit.expired() else error, is_known=is_known)
+        process.fail(
+            _deadline_reached(process.settings, kept) if limit.expired() else error,
+            is_known=is_known,
+        )
     process.succeed()
 
 
 def _resource_usage() -> dict[str, float]:
-    """Return `cpu_seconds` and, if the kernel reports it, `peak_memory_mib`. Users set `resources` by these figures."""
+    """Return `cpu_seconds` and, if the kernel reports it, `peak_memory_mib`. Users set `resources`
+    by these figures."""
     used = {"cpu_seconds": round(time.process_time(), 2)}
-    status = Path("/proc/self/status")  # not ru_maxrss, whose initial value is the memory of the parent process
+    # not ru_maxrss, whose initial value is the memory of the parent process
+    status = Path("/proc/self/status")
     lines = status.read_text(encoding="ascii").splitlines() if status.exists() else []
     peaks = [float(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
     return {**used, "peak_memory_mib": round(peaks[0] / 1024, 1)} if peaks else used

@@ -1,4 +1,5 @@
-"""Reads the contract and rejects, before any I/O, what cannot be executed. Every message names the field."""
+"""Reads the contract and rejects, before any I/O, what cannot be executed. Every message names the
+field."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,9 @@ def describe_invalid(error: ValidationError) -> str:
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if wrong["type"] == "missing":
         return f"{field}: required{more}"
-    is_shown = isinstance(wrong["input"], (str, int, float)) and not _CONFIDENTIAL & set(wrong["loc"])
+    is_shown = isinstance(wrong["input"], (str, int, float)) and not _CONFIDENTIAL & set(
+        wrong["loc"]
+    )
     value = f", got {str(wrong['input'])[:120]!r}" if is_shown else ""
     return f"{field + ': ' if field else ''}{wrong['msg']}{value}{more}"
 
@@ -45,7 +48,8 @@ def parse_contract(text: bytes) -> Contract:
         raise ContractError(f"contract.json: {describe_invalid(error)}") from error
 
 
-def only_label(storage: Mapping[str, Any], *, side: str) -> tuple[str, dict[str, Any]]:  # Any: free-form by design
+# Any: free-form by design
+def only_label(storage: Mapping[str, Any], *, side: str) -> tuple[str, dict[str, Any]]:
     """Return the single label of a storage map with its object; `side` is `input` or `output`."""
     if len(storage) != 1:
         given = f"found {', '.join(sorted(storage))}" if storage else "found none"

@@ -37,7 +37,8 @@ class Stopped(RunnerError):
 
 
 class CommitUnclear(RunnerError):
-    """The process was stopped while the store was committing the run, and the store may do that later."""
+    """The process was stopped while the store was committing the run, and the store may do that
+    later."""
 
     def __init__(self) -> None:
         super().__init__("a commit was in progress; whether the run is committed is not known yet")
@@ -51,8 +52,9 @@ class RunCommittedElsewhere(RunnerError):
 
 
 def first_error(error: BaseException) -> BaseException:
-    """Select the error to report from an exception or exception group: the first RunnerError that another attempt would meet
-    again, otherwise the first RunnerError, otherwise the first of any type.
+    """Select the error to report from an exception or exception group: the first RunnerError that
+    another attempt would meet again, otherwise the first RunnerError, otherwise the first of any
+    type.
     """
     leaves = list(_leaves(error))
     found = [leaf for leaf in leaves if isinstance(leaf, RunnerError)]

@@ -1,6 +1,8 @@
-"""Finds stores, protocols and formats: ours in a table, those of other packages by their entry points.
+"""Finds stores, protocols and formats: ours in a table, those of other packages by their entry
+points.
 
-Only what the contract names is loaded, so a plug-in that fails to load affects only the runs that use it.
+Only what the contract names is loaded, so a plug-in that fails to load affects only the runs that
+use it.
 """
 
 from importlib.metadata import EntryPoint, entry_points
@@ -40,11 +42,15 @@ BUILT_IN: Final = (
 
 
 class Registry:
-    """What can be loaded. Other packages are searched once, because that reads a file of each package that is installed."""
+    """What can be loaded. Other packages are searched once, because that reads a file of each
+    package that is installed."""
 
     def __init__(self) -> None:
         installed = entry_points()
-        self._points = [*BUILT_IN, *(point for group in GROUPS for point in installed.select(group=group))]
+        self._points = [
+            *BUILT_IN,
+            *(point for group in GROUPS for point in installed.select(group=group)),
+        ]
 
     def input_store(self, label: str) -> OpenInput:
         """Load the input store for a label under `input`."""
@@ -84,5 +90,7 @@ class Registry:
         try:
             loaded: object = found[0].load()
         except (ImportError, AttributeError) as error:
-            raise ContractError(f"{field}: the package that provides {name!r} cannot be loaded: {error}") from error
+            raise ContractError(
+                f"{field}: the package that provides {name!r} cannot be loaded: {error}"
+            ) from error
         return loaded

@@ -1,8 +1,10 @@
-"""`python -m runner.verify`: asks the output store whether the run is committed, and exits with 0 once it has an answer.
+"""`python -m runner.verify`: asks the output store whether the run is committed, and exits with 0
+once it has an answer.
 
-The control plane starts it if a Pod left no readable result. With `--final`, no Pod of the run follows: a run that is not
-committed is aborted in the store, so that a Pod which was believed lost cannot commit it later. Reads neither the input
-nor the model. The answer is the termination message.
+The control plane starts it if a Pod left no readable result. With `--final`, no Pod of the run
+follows: a run that is not committed is aborted in the store, so that a Pod which was believed lost
+cannot commit it later. Reads neither the input nor the model. The answer is the termination
+message.
 """
 
 import asyncio
@@ -36,20 +38,28 @@ async def verify(contract: Contract, settings: Settings, *, is_final: bool) -> O
         committed = await (abort() if abort else ask_commit(sink))
         if committed is not None:
             with suppress(RunnerError):
-                await sink.open()  # deletes what a Pod that was killed right after the commit has left
+                # deletes what a Pod that was killed right after the commit has left
+                await sink.open()
     if committed is not None:
         predicted = f"{committed.completed} of {committed.total} records predicted"
         return OutputFinding(
             state=OutputState.COMMITTED,
             message=checks.summary([predicted, describe(committed.skipped)]),
-            records=RecordCounts(total=committed.total, completed=committed.completed, failed=committed.failed),
+            records=RecordCounts(
+                total=committed.total, completed=committed.completed, failed=committed.failed
+            ),
             usage=committed.usage if committed.usage.total_tokens else None,
             delivery=sink.delivery,
             output=committed.output,
         )
     if sink.delivery == "ExactlyOnce":
-        return OutputFinding(state=OutputState.NOT_COMMITTED, message="the store has no commit of this run")
-    return OutputFinding(state=OutputState.UNKNOWN, message="the store cannot tell whether the predictions are stored")
+        return OutputFinding(
+            state=OutputState.NOT_COMMITTED, message="the store has no commit of this run"
+        )
+    return OutputFinding(
+        state=OutputState.UNKNOWN,
+        message="the store cannot tell whether the predictions are stored",
+    )
 
 
 async def _verify_in_time(settings: Settings) -> tuple[str, ExitCode]:

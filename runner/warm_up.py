@@ -1,8 +1,10 @@
-"""`python -m runner.warm_up`: waits until the model answers, then exits with 0; the init container of a run's Pod.
+"""`python -m runner.warm_up`: waits until the model answers, then exits with 0; the init container
+of a run's Pod.
 
-An object of KServe that is ready may have no replica, or one that is still loading. Requests during that time fail or hang, and the
-run's time would be spent on them. The probe asks the model itself, several times in a row, because a proxy may send the first
-requests to one replica and the next ones to another. It needs no credentials: a server that asks for them is awake.
+An object of KServe that is ready may have no replica, or one that is still loading. Requests during
+that time fail or hang, and the run's time would be spent on them. The probe asks the model itself,
+several times in a row, because a proxy may send the first requests to one replica and the next ones
+to another. It needs no credentials: a server that asks for them is awake.
 
 What was seen is logged, so that the run's status can show it.
 """
@@ -33,7 +35,8 @@ REPEATED_SECONDS: Final = 30.0
 """What is seen is logged when it changes, and after this time."""
 
 SHOWN: Final = 500
-"""Characters of a URL, and of the answer from there, that are logged: together they fit into the report of a warm-up."""
+"""Characters of a URL, and of the answer from there, that are logged: together they fit into the
+report of a warm-up."""
 
 
 class Seen:
@@ -57,14 +60,19 @@ class Seen:
         sys.stdout.flush()
 
 
-async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, pauses: Backoff = PAUSES) -> None:
-    """Return once the model was ready several times in a row. Raises Refused and RunnerError; waits otherwise."""
+async def wait_until_ready(
+    model: Model, settings: Settings, *, seen: Seen, pauses: Backoff = PAUSES
+) -> None:
+    """Return once the model was ready several times in a row. Raises Refused and RunnerError; waits
+    otherwise."""
     url = model.model_url if protocol_of(model) == GRPC else probe_url(candidates(model)[0])
     count, wait = 0, pauses.first
     async with open_probe(model, settings.limits, endpoints=settings.endpoints_dir) as probe:
         while count < IN_A_ROW:
             finding = await probe()
-            seen.report(f"{one_line(public_url(url), limit=SHOWN)}: {one_line(finding.seen, limit=SHOWN)}")
+            seen.report(
+                f"{one_line(public_url(url), limit=SHOWN)}: {one_line(finding.seen, limit=SHOWN)}"
+            )
             count = count + 1 if finding.is_ready else 0
             wait = pauses.first if finding.is_ready else pauses.longer(wait)
             if count < IN_A_ROW:

@@ -12,12 +12,15 @@ SERVED_SECONDS = 90
 
 
 async def install_definitions(api: KubeClient) -> None:
-    """Create or update the definitions, and wait until both are served: the API server takes a moment to do so."""
+    """Create or update the definitions, and wait until both are served: the API server takes a
+    moment to do so."""
     for definition in (inference_config(), inference_run()):
         try:
             await api.create(DEFINITIONS, None, definition)
         except AlreadyExists:
-            await api.patch(DEFINITIONS, "", definition["metadata"]["name"], {"spec": definition["spec"]})
+            await api.patch(
+                DEFINITIONS, "", definition["metadata"]["name"], {"spec": definition["spec"]}
+            )
     async with asyncio.timeout(SERVED_SECONDS):
         for resource in (CONFIGS, RUNS):
             while not await _is_served(api, resource):  # noqa: ASYNC110 -- there is no event for it

@@ -17,7 +17,8 @@ PROGRAM = Path(__file__).parents[1] / "examples" / "from_a_program.py"
 def example_program(
     key: str, request: object, *, address: str, task_queue: str = "inferrun"
 ) -> Iterator[subprocess.Popen[str]]:
-    """The program, which starts or follows the run with that id; killed at the end if it still runs."""
+    """The program, which starts or follows the run with that id; killed at the end if it still
+    runs."""
     command = [sys.executable, str(PROGRAM), "--id", key, "--request", json.dumps(request)]
     # A shell ignores SIGINT in its background jobs, and so in the programs that tests start in one.
     handled = partial(signal.signal, signal.SIGINT, signal.default_int_handler)

@@ -12,4 +12,7 @@ def violations(name: str, value: object) -> list[str]:
     """What is wrong with the value by the schema of that name, such as `submission`."""
     schema = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     Draft202012Validator.check_schema(schema)
-    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(value)]
+    return [
+        f"{error.json_path}: {error.message}"
+        for error in Draft202012Validator(schema).iter_errors(value)
+    ]

@@ -1,7 +1,9 @@
-"""Storage objects of every kind, each with its verdict: what a config's status, the runner and the API server must agree on.
+"""Storage objects of every kind, each with its verdict: what a config's status, the runner and the
+API server must agree on.
 
-The kinds: a complete object; one that lacks a member; a member that is null, empty, of another type, unknown, or of the other end;
-a value of each form that is allowed or not; members that exclude or require one another; and what is no object.
+The kinds: a complete object; one that lacks a member; a member that is null, empty, of another
+type, unknown, or of the other end; a value of each form that is allowed or not; members that
+exclude or require one another; and what is no object.
 """
 
 from collections.abc import Iterator
@@ -11,7 +13,9 @@ from typing import Any, Final
 Json = dict[str, Any]  # Any: storage objects are free-form JSON
 
 SECRET: Final = {"name": "key"}
-AUDIENCE: Final = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/k"
+AUDIENCE: Final = (
+    "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/k"
+)
 
 COMPLETE: Final[dict[tuple[str, str], Json]] = {
     ("input", "file"): {"claimName": "data", "path": "in"},
@@ -20,8 +24,18 @@ COMPLETE: Final[dict[tuple[str, str], Json]] = {
     ("output", "s3"): {"bucket": "data", "path": "out", "credentialsRef": SECRET},
     ("input", "gcs"): {"bucket": "data", "path": "in/", "credentialsRef": SECRET},
     ("output", "gcs"): {"bucket": "data", "path": "out", "credentialsRef": SECRET},
-    ("input", "azure"): {"account": "data", "container": "batch", "path": "in/", "credentialsRef": SECRET},
-    ("output", "azure"): {"account": "data", "container": "batch", "path": "out", "credentialsRef": SECRET},
+    ("input", "azure"): {
+        "account": "data",
+        "container": "batch",
+        "path": "in/",
+        "credentialsRef": SECRET,
+    },
+    ("output", "azure"): {
+        "account": "data",
+        "container": "batch",
+        "path": "out",
+        "credentialsRef": SECRET,
+    },
     ("input", "http"): {"url": "https://files.example/rows.jsonl", "credentialsRef": SECRET},
     ("input", "sql"): {"credentialsRef": SECRET, "query": "select id, a from t"},
     ("output", "sql"): {"credentialsRef": SECRET, "table": "results.predictions"},
@@ -47,7 +61,12 @@ _BUCKETS: Final = ("s3", "gcs", "azure")
 
 INPUT_ONLY: Final[dict[str, Json]] = {
     **{
-        label: {"partitions": {"dt": "date32"}, "missingColumns": "Fail", "allowEmpty": False, "csv": {}}
+        label: {
+            "partitions": {"dt": "date32"},
+            "missingColumns": "Fail",
+            "allowEmpty": False,
+            "csv": {},
+        }
         for label in _FILES
     },
     "sql": {"query": "select 1", "key": "id"},
@@ -71,7 +90,8 @@ _TEXTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StoreObject:
-    """A storage object; `field` is that of the first problem below the label, None if the object is valid."""
+    """A storage object; `field` is that of the first problem below the label, None if the object is
+    valid."""
 
     title: str
     end: str
@@ -108,20 +128,38 @@ def _optional_of(label: str) -> set[str]:
 def _incomplete() -> Iterator[StoreObject]:
     for (end, label), good in COMPLETE.items():
         for name in REQUIRED[label]:
-            yield StoreObject(f"no {name}", end, label, {key: good[key] for key in good if key != name}, name)
+            yield StoreObject(
+                f"no {name}", end, label, {key: good[key] for key in good if key != name}, name
+            )
             yield StoreObject(f"{name} is null", end, label, {**good, name: None}, name)
         yield StoreObject("unknown member", end, label, {**good, "colour": "red"}, "colour")
         yield StoreObject("no object", end, label, "data", "")
         if "credentialsRef" in good:
             foreign = {"name": "key", "namespace": "theirs"}
             yield StoreObject(
-                "Secret elsewhere", end, label, {**good, "credentialsRef": foreign}, "credentialsRef.namespace"
+                "Secret elsewhere",
+                end,
+                label,
+                {**good, "credentialsRef": foreign},
+                "credentialsRef.namespace",
             )
             yield StoreObject(
-                "Secret without a name", end, label, {**good, "credentialsRef": {}}, "credentialsRef.name"
+                "Secret without a name",
+                end,
+                label,
+                {**good, "credentialsRef": {}},
+                "credentialsRef.name",
             )
-            yield StoreObject("Secret by a text", end, label, {**good, "credentialsRef": "key"}, "credentialsRef")
-            yield StoreObject("no name", end, label, {**good, "credentialsRef": {"name": "A b"}}, "credentialsRef.name")
+            yield StoreObject(
+                "Secret by a text", end, label, {**good, "credentialsRef": "key"}, "credentialsRef"
+            )
+            yield StoreObject(
+                "no name",
+                end,
+                label,
+                {**good, "credentialsRef": {"name": "A b"}},
+                "credentialsRef.name",
+            )
 
 
 def _of_other_types() -> Iterator[StoreObject]:
@@ -145,10 +183,14 @@ def _forms() -> Iterator[StoreObject]:
             for label in labels:
                 good = COMPLETE[end, label]
                 for value in accepted:
-                    yield StoreObject(f"{member} {value!r:.60}", end, label, _with(good, member, value))
+                    yield StoreObject(
+                        f"{member} {value!r:.60}", end, label, _with(good, member, value)
+                    )
                 for given in refused:
                     value, field = given if isinstance(given, tuple) else (given, member)
-                    yield StoreObject(f"{member} {value!r:.60}", end, label, _with(good, member, value), field)
+                    yield StoreObject(
+                        f"{member} {value!r:.60}", end, label, _with(good, member, value), field
+                    )
     for title, end, label, more, field in _TOGETHER:
         yield StoreObject(title, end, label, {**COMPLETE[end, label], **more}, field)
 
@@ -174,8 +216,16 @@ _SERVER: Final = (
     "http://mi nio:9000",
 )
 
-_MEMBERS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], str, tuple[Any, ...], tuple[Any, ...]], ...]] = (
-    (_IN, ("file",), "path", ("a", "a/b", "./a", "a/*.csv", "in/dt=*/", "a b"), ("", "/a", "../a", "a/../b", "a\0b")),
+_MEMBERS: Final[
+    tuple[tuple[tuple[str, ...], tuple[str, ...], str, tuple[Any, ...], tuple[Any, ...]], ...]
+] = (
+    (
+        _IN,
+        ("file",),
+        "path",
+        ("a", "a/b", "./a", "a/*.csv", "in/dt=*/", "a b"),
+        ("", "/a", "../a", "a/../b", "a\0b"),
+    ),
     (_OUT, ("file",), "path", ("a", "a/b", "./a"), ("", "/a", "../a", "a/..", "a\0b")),
     (
         _IN,
@@ -186,18 +236,60 @@ _MEMBERS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], str, tuple[Any, ..
     ),
     (_OUT, _BUCKETS, "path", ("a", "a/b/"), ("/a", "./a", "a//", "..", "a\0b")),
     (_BOTH, ("file",), "claimName", ("my.claim", "a"), ("", "My_Claim", "-a", "a/b")),
-    (_BOTH, ("s3",), "bucket", ("a.b-c", "a1b"), ("My_Bucket", "-ab", "ab-", "ab", "a" * 64, "a/b", "ab\n")),
+    (
+        _BOTH,
+        ("s3",),
+        "bucket",
+        ("a.b-c", "a1b"),
+        ("My_Bucket", "-ab", "ab-", "ab", "a" * 64, "a/b", "ab\n"),
+    ),
     (_IN, ("gcs",), "bucket", ("a_b", "a.b-c"), ("A-b", "-ab", "ab-", "ab", "a" * 223)),
     (_IN, ("azure",), "account", ("a1b",), ("my-account", "Data", "ab", "a" * 25)),
-    (_IN, ("azure",), "container", ("$root", "$web", "a-b"), ("My", "a--b", "-ab", "ab-", "a_b", "ab", "a" * 64)),
-    (_IN, ("s3", "gcs"), "endpoint", ("", "http://minio:9000", "https://minio/"), ("http://minio/s3", *_SERVER)),
-    (_OUT, ("s3",), "endpoint", ("http://minio.storage:9000",), ("http://minio/s3", "http://minio?x=1", "minio:9000")),
-    (_IN, ("azure",), "endpoint", ("", "http://azurite:10000/data", "https://data.blob.example"), _SERVER),
+    (
+        _IN,
+        ("azure",),
+        "container",
+        ("$root", "$web", "a-b"),
+        ("My", "a--b", "-ab", "ab-", "a_b", "ab", "a" * 64),
+    ),
+    (
+        _IN,
+        ("s3", "gcs"),
+        "endpoint",
+        ("", "http://minio:9000", "https://minio/"),
+        ("http://minio/s3", *_SERVER),
+    ),
+    (
+        _OUT,
+        ("s3",),
+        "endpoint",
+        ("http://minio.storage:9000",),
+        ("http://minio/s3", "http://minio?x=1", "minio:9000"),
+    ),
+    (
+        _IN,
+        ("azure",),
+        "endpoint",
+        ("", "http://azurite:10000/data", "https://data.blob.example"),
+        _SERVER,
+    ),
     (_IN, ("s3",), "region", ("eu-central-1", "auto"), ("", "eu central", "a/b", "a" * 65)),
     (_OUT, ("s3",), "kmsKeyId", ("alias/a", "arn:aws:kms:eu-central-1:1:key/a"), ("",)),
     (_IN, ("s3",), "requesterPays", (True, False), ("yes", "true", 1)),
-    (_IN, _FILES, "format", ("csv", "parquet", "arrow", "json", "orc", "openai", "files"), ("", "xml", "CSV")),
-    (_OUT, _FILES, "format", ("csv", "parquet", "arrow", "openai"), ("", "xml", "json", "orc", "files")),
+    (
+        _IN,
+        _FILES,
+        "format",
+        ("csv", "parquet", "arrow", "json", "orc", "openai", "files"),
+        ("", "xml", "CSV"),
+    ),
+    (
+        _OUT,
+        _FILES,
+        "format",
+        ("csv", "parquet", "arrow", "openai"),
+        ("", "xml", "json", "orc", "files"),
+    ),
     (_IN, ("http",), "format", ("csv", "json"), ("", "xml")),
     (_IN, ("file", "s3"), "missingColumns", ("Fail", "Null"), ("Skip", "", True)),
     (_IN, ("file", "s3"), "allowEmpty", (True,), ("true", 1)),
@@ -237,7 +329,13 @@ _MEMBERS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], str, tuple[Any, ..
             "http://host/\n",
         ),
     ),
-    (_IN, ("sql",), "query", ("select 1;", "select $1"), ("", " ; ", "select '\0'", 5, "x" * 65_537)),
+    (
+        _IN,
+        ("sql",),
+        "query",
+        ("select 1;", "select $1"),
+        ("", " ; ", "select '\0'", 5, "x" * 65_537),
+    ),
     (
         _IN,
         ("sql",),
@@ -265,12 +363,19 @@ _MEMBERS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], str, tuple[Any, ..
     (_IN, ("run",), "name", (), ("", "Nightly Run", "a/b")),
     (_BOTH, ("krateo",), "api.verb", ("GET", "post"), ("FETCH", "")),
     (_BOTH, ("krateo",), "api.headers", (["A: b"],), ("A: b",)),
-    (_IN, ("krateo",), "api.headers", (), ((["nothing"], "api.headers.0"), (["Host: a"], "api.headers.0"))),
+    (
+        _IN,
+        ("krateo",),
+        "api.headers",
+        (),
+        ((["nothing"], "api.headers.0"), (["Host: a"], "api.headers.0")),
+    ),
     (_IN, ("krateo",), "api.payload", ('{"a": 1}', ""), ("[1]", "{", {"a": 1})),
     (_IN, ("krateo",), "api.colour", (), ("red",)),
     (_IN, ("krateo",), "api.endpointRef", (), (({}, "api.endpointRef.name"), "handler")),
 )
-"""Ends, labels, a member, values that are accepted and that are refused, perhaps with another field that is blamed."""
+"""Ends, labels, a member, values that are accepted and that are refused, perhaps with another field
+that is blamed."""
 
 _CSV: Final = {"format": "csv"}
 _TOGETHER: Final[tuple[tuple[str, str, str, Json, str | None], ...]] = (
@@ -279,10 +384,27 @@ _TOGETHER: Final[tuple[tuple[str, str, str, Json, str | None], ...]] = (
         for label in ("file", "s3", "http")
         for options, field in (
             ({}, None),
-            ({"delimiter": ";", "quote": "'", "escape": "\\", "escapeUnquoted": True, "skipInitialSpace": True}, None),
+            (
+                {
+                    "delimiter": ";",
+                    "quote": "'",
+                    "escape": "\\",
+                    "escapeUnquoted": True,
+                    "skipInitialSpace": True,
+                },
+                None,
+            ),
             ({"delimiter": "\t"}, None),
             ({"quote": "", "escape": ""}, None),
-            ({"header": False, "columns": ["a", "b"], "nullValues": ["NA", ""], "encoding": "windows-1252"}, None),
+            (
+                {
+                    "header": False,
+                    "columns": ["a", "b"],
+                    "nullValues": ["NA", ""],
+                    "encoding": "windows-1252",
+                },
+                None,
+            ),
             ({"delimiter": ""}, "csv.delimiter"),
             ({"delimiter": ";;"}, "csv.delimiter"),
             ({"delimiter": "\n"}, "csv.delimiter"),
@@ -299,19 +421,40 @@ _TOGETHER: Final[tuple[tuple[str, str, str, Json, str | None], ...]] = (
             ({"separator": ";"}, "csv.separator"),
         )
     ),
-    *(("csv without the format", "input", label, {"csv": {}}, "csv") for label in ("file", "s3", "http")),
-    *(("csv of another format", "input", label, {"format": "parquet", "csv": {}}, "csv") for label in ("file", "s3")),
+    *(
+        ("csv without the format", "input", label, {"csv": {}}, "csv")
+        for label in ("file", "s3", "http")
+    ),
+    *(
+        ("csv of another format", "input", label, {"format": "parquet", "csv": {}}, "csv")
+        for label in ("file", "s3")
+    ),
     ("csv that is no object", "input", "file", {**_CSV, "csv": ";"}, "csv"),
-    ("key and identity", "input", "gcs", {"workloadIdentity": {"audience": AUDIENCE}}, "workloadIdentity"),
+    (
+        "key and identity",
+        "input",
+        "gcs",
+        {"workloadIdentity": {"audience": AUDIENCE}},
+        "workloadIdentity",
+    ),
     (
         "identity",
         "input",
         "gcs",
-        {"credentialsRef": None, "workloadIdentity": {"audience": AUDIENCE, "serviceAccount": "a@b.iam.example"}},
+        {
+            "credentialsRef": None,
+            "workloadIdentity": {"audience": AUDIENCE, "serviceAccount": "a@b.iam.example"},
+        },
         None,
     ),
     *(
-        ("identity", "input", "gcs", {"credentialsRef": None, "workloadIdentity": value}, f"workloadIdentity{field}")
+        (
+            "identity",
+            "input",
+            "gcs",
+            {"credentialsRef": None, "workloadIdentity": value},
+            f"workloadIdentity{field}",
+        )
         for value, field in (
             ({"audience": "https://kubernetes"}, ".audience"),
             ({}, ".audience"),
@@ -320,7 +463,13 @@ _TOGETHER: Final[tuple[tuple[str, str, str, Json, str | None], ...]] = (
             ("kubernetes", ""),
         )
     ),
-    ("no credentials", "output", "s3", {"credentialsRef": None, "endpoint": "http://127.0.0.1:9"}, None),
+    (
+        "no credentials",
+        "output",
+        "s3",
+        {"credentialsRef": None, "endpoint": "http://127.0.0.1:9"},
+        None,
+    ),
     ("neither url nor Secret", "input", "http", {"url": None, "credentialsRef": None}, "url"),
     ("a Secret with the url", "input", "http", {"url": None}, None),
     ("no query", "input", "sql", {"query": None}, "query"),
@@ -340,7 +489,13 @@ _TOGETHER: Final[tuple[tuple[str, str, str, Json, str | None], ...]] = (
         for label in ("file", "s3")
     ),
     *(
-        (f"{form} with {compression}", "output", label, {"format": form, "layout": {"compression": compression}}, field)
+        (
+            f"{form} with {compression}",
+            "output",
+            label,
+            {"format": form, "layout": {"compression": compression}},
+            field,
+        )
         for label in ("file", "s3")
         for form, compression, field in (
             *(("parquet", name, None) for name in ("zstd", "snappy", "gzip", "lz4", "none")),
@@ -356,12 +511,24 @@ _TOGETHER: Final[tuple[tuple[str, str, str, Json, str | None], ...]] = (
         for form, field in (("parquet", None), ("orc", None), ("jsonl", "types"), ("csv", "types"))
     ),
     *(
-        (f"{form} with null columns", "input", "file", {"format": form, "missingColumns": "Null"}, field)
-        for form, field in (("parquet", None), ("jsonl", None), ("json", None), ("csv", "missingColumns"))
+        (
+            f"{form} with null columns",
+            "input",
+            "file",
+            {"format": form, "missingColumns": "Null"},
+            field,
+        )
+        for form, field in (
+            ("parquet", None),
+            ("jsonl", None),
+            ("json", None),
+            ("csv", "missingColumns"),
+        )
     ),
     ("types that are a list", "output", "s3", {"types": ["double"]}, "types"),
     ("types of a number", "output", "sql", {"types": {"a": 5}}, "types.a"),
     ("types", "output", "sql", {"types": {"prediction": "double"}, "flatten": True}, None),
     ("flatten by a text", "output", "sql", {"flatten": "true"}, "flatten"),
 )
-"""A title, end, label, members beside those of the complete object, and the field that is blamed."""
+"""A title, end, label, members beside those of the complete object, and the field that is
+blamed."""

@@ -1,4 +1,5 @@
-"""Two verdicts on a storage object: what the status of its config says, and what the runner says when it opens the store."""
+"""Two verdicts on a storage object: what the status of its config says, and what the runner says
+when it opens the store."""
 
 import asyncio
 from pathlib import Path
@@ -35,13 +36,17 @@ def status_of(one: StoreObject, **more: object) -> str:
 
 
 def opening_of(one: StoreObject, folder: Path) -> str:
-    """Why the runner does not accept the object; empty if it opens the store, or cannot reach it."""
+    """Why the runner does not accept the object; empty if it opens the store, or cannot reach
+    it."""
     return asyncio.run(_opened(one, folder))
 
 
 async def _opened(one: StoreObject, folder: Path) -> str:
     registry, limits = Registry(), Limits(retry_seconds=0, handler_timeout=2)
-    storage = {end: {one.label: one.value} if end == one.end else {"file": {}} for end in ("input", "output")}
+    storage = {
+        end: {one.label: one.value} if end == one.end else {"file": {}}
+        for end in ("input", "output")
+    }
     context = StoreContext(
         contract=Contract(job_id="uid", job_name="inf-a", **storage),
         limits=limits,

@@ -1,1 +1,2 @@
-"""Development tooling: the development cluster, lock files, and the generated parts of the documentation. Never deployed."""
+"""Development tooling: the development cluster, lock files, and the generated parts of the
+documentation. Never deployed."""

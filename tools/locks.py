@@ -1,7 +1,8 @@
-"""Resolves the dependencies declared in pyproject.toml into requirements/*.txt, with versions and hashes but without
-registry addresses.
+"""Resolves the dependencies declared in pyproject.toml into requirements/*.txt, with versions and
+hashes but without registry addresses.
 
-Versions that are locked already are kept while they satisfy pyproject.toml; `--upgrade` picks the newest ones.
+Versions that are locked already are kept while they satisfy pyproject.toml; `--upgrade` picks the
+newest ones.
 """
 
 import argparse
@@ -13,7 +14,8 @@ from tools.devcluster.layout import CHECKOUT
 from tools.devcluster.venv import uv_program
 
 WITH_LIBRARY = ("control", "runner", "dev")
-"""Groups that are locked together with the dependencies of the library itself, because they are installed beside it."""
+"""Groups that are locked together with the dependencies of the library itself, because they are
+installed beside it."""
 
 ALONE = ("build", "bootstrap", "kserve-server", "triton-client", "node")
 """Groups that are installed before the library or without it."""
@@ -25,7 +27,16 @@ PYTHON = "3.11"
 def lock_command(group: str, *, uv: str, upgrade: bool) -> list[str]:
     """The command that writes the lock file of a dependency group."""
     source = ["pyproject.toml"] if group in WITH_LIBRARY else []
-    command = [uv, "pip", "compile", *source, "--group", group, "--output-file", f"requirements/{group}.txt"]
+    command = [
+        uv,
+        "pip",
+        "compile",
+        *source,
+        "--group",
+        group,
+        "--output-file",
+        f"requirements/{group}.txt",
+    ]
     command += ["--quiet", "--generate-hashes", "--no-emit-index-url", "--no-emit-find-links"]
     command += ["--python-version", PYTHON, "--custom-compile-command", "make lock"]
     return [*command, "--upgrade"] if upgrade else command
@@ -38,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     upgrade = parser.parse_args(arguments).upgrade
     uv = str(uv_program())
     for group in (*WITH_LIBRARY, *ALONE):
-        code = subprocess.run(lock_command(group, uv=uv, upgrade=upgrade), cwd=CHECKOUT, check=False).returncode
+        code = subprocess.run(
+            lock_command(group, uv=uv, upgrade=upgrade), cwd=CHECKOUT, check=False
+        ).returncode
         if code != 0:
             return code
     return 0

@@ -1,4 +1,5 @@
-"""Generates the classes of the messages of V2 over gRPC from their definition, or compares them with `--check`."""
+"""Generates the classes of the messages of V2 over gRPC from their definition, or compares them
+with `--check`."""
 
 import argparse
 import sys
@@ -17,7 +18,9 @@ COMMAND = "python -m tools.messages"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write or compare; returns the exit code."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if a file is out of date"
+    )
     is_check = parser.parse_args(arguments).check
     with tempfile.TemporaryDirectory() as scratch:
         options = [f"--proto_path={CHECKOUT}", f"--python_out={scratch}", f"--pyi_out={scratch}"]

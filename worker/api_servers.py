@@ -1,8 +1,9 @@
 """The addresses of the API server itself, behind its Service: runs must not reach it there either.
 
-A program in the cluster only knows the address of the Service `kubernetes`. The addresses behind it are in the EndpointSlice of
-that name, which the API servers maintain. If the chart was installed without the permission to read it
-(rbac.readApiServers=false), they are not known, and the operator can list them in the setting refusedAddresses.
+A program in the cluster only knows the address of the Service `kubernetes`. The addresses behind it
+are in the EndpointSlice of that name, which the API servers maintain. If the chart was installed
+without the permission to read it (rbac.readApiServers=false), they are not known, and the operator
+can list them in the setting refusedAddresses.
 """
 
 import asyncio
@@ -30,10 +31,15 @@ class ApiServers:
     async def read(self) -> None:
         """Read them again; a failure leaves them as they are, and is logged once."""
         try:
-            self.addresses = addresses_of(await self._api.get(ENDPOINT_SLICES, "default", "kubernetes"))
+            self.addresses = addresses_of(
+                await self._api.get(ENDPOINT_SLICES, "default", "kubernetes")
+            )
         except Exception as error:  # noqa: BLE001 -- it may be forbidden, or edited by anybody
             if not self._has_warned:
-                logger.warning("the API server's own addresses are not known", extra={"error": str(error)[:500]})
+                logger.warning(
+                    "the API server's own addresses are not known",
+                    extra={"error": str(error)[:500]},
+                )
             self._has_warned = True
 
     async def run(self) -> None:
@@ -44,6 +50,12 @@ class ApiServers:
 
 def addresses_of(endpoint_slice: Object) -> tuple[str, ...]:
     """The addresses in an EndpointSlice, each with each of its ports."""
-    hosts = [address for endpoint in endpoint_slice.get("endpoints") or () for address in endpoint["addresses"]]
+    hosts = [
+        address
+        for endpoint in endpoint_slice.get("endpoints") or ()
+        for address in endpoint["addresses"]
+    ]
     ports = [port["port"] for port in endpoint_slice.get("ports") or () if port.get("port")]
-    return tuple(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts for port in ports)
+    return tuple(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts for port in ports
+    )

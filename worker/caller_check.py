@@ -1,8 +1,10 @@
-"""Checks who calls an activity before it is executed: the Temporal namespace is an entry point for other programs.
+"""Checks who calls an activity before it is executed: the Temporal namespace is an entry point for
+other programs.
 
-Whoever may start workflows there can start ours with any argument, and workflows of their own that call our activities. They
-choose a workflow's id and type, but our own workflow code is executed only for workflows on our task queue. A local activity is
-called by code in this process; for any other one, the server is asked on which task queue its workflow is.
+Whoever may start workflows there can start ours with any argument, and workflows of their own that
+call our activities. They choose a workflow's id and type, but our own workflow code is executed
+only for workflows on our task queue. A local activity is called by code in this process; for any
+other one, the server is asked on which task queue its workflow is.
 """
 
 import logging
@@ -35,7 +37,9 @@ KNOWN_LIMIT: Final = 10_000
 class CallerCheck(Interceptor):
     """`served` are the Kubernetes namespaces that submissions may reach, None for all."""
 
-    def __init__(self, temporal: Client, *, task_queue: str, served: Collection[str] | None) -> None:
+    def __init__(
+        self, temporal: Client, *, task_queue: str, served: Collection[str] | None
+    ) -> None:
         self._temporal = temporal
         self._task_queue = task_queue
         self._served = served
@@ -45,10 +49,13 @@ class CallerCheck(Interceptor):
         return _CheckedActivity(next, self)
 
     async def check(self, argument: object) -> None:
-        """Raises ApplicationError if the workflow that called the current activity may not do so."""
+        """Raises ApplicationError if the workflow that called the current activity may not do
+        so."""
         info = activity.info()
         caller = Caller(info.workflow_type or "", info.workflow_id or "")
-        if text := refusal_of(argument, activity_type=info.activity_type, caller=caller, served=self._served):
+        if text := refusal_of(
+            argument, activity_type=info.activity_type, caller=caller, served=self._served
+        ):
             raise refused(text)
         if not info.is_local:
             run_id = info.workflow_run_id or ""
@@ -56,7 +63,9 @@ class CallerCheck(Interceptor):
                 async with call_deadline():
                     found = await describe(self._temporal, caller.workflow_id, run_id=run_id)
                 if found.task_queue != self._task_queue:
-                    raise refused(f"workflow {caller.workflow_id!r} is not executed by this installation")
+                    raise refused(
+                        f"workflow {caller.workflow_id!r} is not executed by this installation"
+                    )
                 self._known[run_id] = None
                 while len(self._known) > KNOWN_LIMIT:
                     self._known.popitem(last=False)
@@ -76,9 +85,15 @@ class _CheckedActivity(ActivityInboundInterceptor):
 
 
 def _subject_of(argument: object, workflow_id: str) -> dict[str, object]:
-    """What the lines of an activity are about, until its end, which the SDK logs. It has no attempt if it serves all of them."""
+    """What the lines of an activity are about, until its end, which the SDK logs. It has no attempt
+    if it serves all of them."""
     named = named_in(argument)
     if isinstance(named, RunRef):
-        return {**fields_of_run(named, attempt=getattr(argument, "attempt", None)), "workflow": workflow_id}
-    placed = {"namespace": argument.submission.namespace} if isinstance(argument, SubmitInput) else {}
+        return {
+            **fields_of_run(named, attempt=getattr(argument, "attempt", None)),
+            "workflow": workflow_id,
+        }
+    placed = (
+        {"namespace": argument.submission.namespace} if isinstance(argument, SubmitInput) else {}
+    )
     return {**placed, "workflow": workflow_id}

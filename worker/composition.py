@@ -1,4 +1,5 @@
-"""The composition root of the worker: builds the clients, passes them to the activities, runs its Temporal workers."""
+"""The composition root of the worker: builds the clients, passes them to the activities, runs its
+Temporal workers."""
 
 import asyncio
 import logging
@@ -58,26 +59,31 @@ ACTIVITY_SLOTS = 50
 """Short activities at a time, on each task queue: its own and one per lane."""
 
 CACHED_WORKFLOWS = 1000
-"""Workflows in memory, with about 80 KiB each; others are replayed from their history when needed."""
+"""Workflows in memory, with about 80 KiB each; others are replayed from their history when
+needed."""
 
 SHUTDOWN_SECONDS = timedelta(seconds=10)
 """What running activities get after SIGTERM; less than the grace period of the Pod."""
 
 WORKFLOW_TASKS = 100
-"""Workflow tasks at a time. Most of the time, each waits for the API server, because activities are executed locally. With 16, the
-stops of 300 runs occupied all of them, and the task of another namespace's run waited for 2.5 to 19 seconds (measured). In the
-queue of the worker that has their workflows in its cache, Temporal gives namespaces no turns."""
+"""Workflow tasks at a time. Most of the time, each waits for the API server, because activities are
+executed locally. With 16, the stops of 300 runs occupied all of them, and the task of another
+namespace's run waited for 2.5 to 19 seconds (measured). In the queue of the worker that has their
+workflows in its cache, Temporal gives namespaces no turns."""
 
 WORKFLOW_POLLS = 8
 SHARE_OF_NEW_WORKFLOWS = 0.5
-"""The requests that wait for workflow tasks, and how many of them wait for those of new workflows. By default, one of the SDK's 5
-does: while it delivered a task, Temporal wrote those of other new runs to its database, for 4 of 10 runs in a burst (measured).
+"""The requests that wait for workflow tasks, and how many of them wait for those of new workflows.
+By default, one of the SDK's 5 does: while it delivered a task, Temporal wrote those of other new
+runs to its database, for 4 of 10 runs in a burst (measured).
 """
 
 STICKY_SECONDS = timedelta(seconds=5)
-"""How long a task of a cached workflow waits for the worker that has it in its cache, before any worker may take it.
+"""How long a task of a cached workflow waits for the worker that has it in its cache, before any
+worker may take it.
 
-The SDK's default of 10 seconds alone is as long as the ends of runs may take to be recorded after a worker was killed."""
+The SDK's default of 10 seconds alone is as long as the ends of runs may take to be recorded after a
+worker was killed."""
 
 
 Activity = Callable[..., object]
@@ -92,9 +98,10 @@ def lane_workers(
     shutdown: timedelta,
     interceptors: Sequence[Interceptor] = (),
 ) -> list[Worker]:
-    """One Temporal worker per lane: an activity that fails or is slow as a local one is executed in a lane, which the workflow
-    chooses. Each has that many slots of its own, so that a kind of step that gets stuck (stops on a dead node, say) takes no slot
-    from the others. Its activities get the time `shutdown` to end when the worker stops.
+    """One Temporal worker per lane: an activity that fails or is slow as a local one is executed in
+    a lane, which the workflow chooses. Each has that many slots of its own, so that a kind of step
+    that gets stuck (stops on a dead node, say) takes no slot from the others. Its activities get
+    the time `shutdown` to end when the worker stops.
     """
     return [
         Worker(
@@ -111,8 +118,8 @@ def lane_workers(
 
 @asynccontextmanager
 async def serving(workers: Sequence[Worker]) -> AsyncIterator[None]:
-    """Run the Temporal workers. At the end they stop at the same time: one after the other, each would let its activities use up
-    the time anew that the process has for stopping.
+    """Run the Temporal workers. At the end they stop at the same time: one after the other, each
+    would let its activities use up the time anew that the process has for stopping.
     """
     async with AsyncExitStack() as stack:
         for worker in workers:
@@ -150,7 +157,9 @@ class WorkerProcess:
             namespace=settings.namespace,
         )
         self._runs = RunStore(api)
-        callers = CallerCheck(client, task_queue=settings.task_queue, served=settings.served_namespaces)
+        callers = CallerCheck(
+            client, task_queue=settings.task_queue, served=settings.served_namespaces
+        )
         spans = ActivitySpans(traces)
         origins = OriginChecker(client, task_queue=settings.task_queue)
         submitted = SubmittedRuns(api, self._runs, temporal=client)
@@ -159,7 +168,11 @@ class WorkerProcess:
             client,
             task_queue=settings.task_queue,
             workflows=[RunWorkflow, InferenceRunCleanup, SubmitInferenceRun],
-            activities=[*run_activities, *self._submission_activities(submitted), origins.check_origin],
+            activities=[
+                *run_activities,
+                *self._submission_activities(submitted),
+                origins.check_origin,
+            ],
             interceptors=[callers, spans, ProgressReads(submitted.read_progress)],
             max_concurrent_activities=ACTIVITY_SLOTS,
             max_concurrent_workflow_tasks=WORKFLOW_TASKS,
@@ -186,14 +199,23 @@ class WorkerProcess:
         api = await connect(kubeconfig=settings.kubeconfig, traces=[metrics.trace_api()])
         traces = open_traces(settings, program="worker")
         try:
-            installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
+            installation = await installation_id(
+                api, release=settings.release, namespace=settings.namespace
+            )
             client = await connect_temporal(
                 identity=f"inferrun/{installation}/{settings.identity}",
                 codec_keys=settings.codec_keys,
                 runtime=metrics.temporal,
             )
             defaults = DefaultsFolder(settings.defaults_folder)
-            process = cls(settings, api=api, client=client, installation=installation, defaults=defaults, traces=traces)
+            process = cls(
+                settings,
+                api=api,
+                client=client,
+                installation=installation,
+                defaults=defaults,
+                traces=traces,
+            )
             metrics.show(TEMPORAL_REACHABLE, lambda: process._monitor.is_ready, "worker")
             yield process
         finally:
@@ -217,10 +239,17 @@ class WorkerProcess:
         rotations = rotations_of(self._client, on_change=reconnect)
         async with serving(self._workers):
             logger.info("the worker is serving", extra={"task_queue": self._settings.task_queue})
-            await work_until(stopped, (self._defaults, self._monitor, self._api_servers, *rotations))
+            await work_until(
+                stopped, (self._defaults, self._monitor, self._api_servers, *rotations)
+            )
 
     def _run_activities(self, submitted: SubmittedRuns) -> list[Activity]:
-        api, runs, settings, defaults = self._api, self._runs, self._settings, self._defaults.current
+        api, runs, settings, defaults = (
+            self._api,
+            self._runs,
+            self._settings,
+            self._defaults.current,
+        )
         signatures = Signatures(api, installation=self._installation)
         launches = LaunchReader(api, runs, is_signer=signatures.is_signer, defaults=defaults)
         pruner = HistoryPruner(api, runs, events=self._events, postpone=self._prune_later)
@@ -231,7 +260,9 @@ class WorkerProcess:
             defaults=self._current_defaults,
             runner_account=settings.runner_account,
             events=self._events,
-            network_policy=NetworkPolicyCopier(api, name=settings.run_network_policy, home=settings.namespace),
+            network_policy=NetworkPolicyCopier(
+                api, name=settings.run_network_policy, home=settings.namespace
+            ),
             traces=self._traces,
         )
         recorder = OutcomeRecorder(
@@ -245,7 +276,9 @@ class WorkerProcess:
             pruner=pruner,
             traces=self._traces,
         )
-        backfiller = Backfiller(api, runs, events=self._events, submitted=submitted, defaults=defaults)
+        backfiller = Backfiller(
+            api, runs, events=self._events, submitted=submitted, defaults=defaults
+        )
         return [
             launcher.launch_job,
             LaunchInspector(api, runs, launches, installation=self._installation).inspect_launch,
@@ -264,7 +297,9 @@ class WorkerProcess:
             self._runs,
             events=self._events,
             history=SubmissionHistory(
-                self._client, task_queue=self._settings.task_queue, installation=self._installation.id
+                self._client,
+                task_queue=self._settings.task_queue,
+                installation=self._installation.id,
             ),
             actions=ScheduleActions(self._client),
             defaults=self._defaults.current,
@@ -274,15 +309,30 @@ class WorkerProcess:
             submitter.submit_run,
             submitted.read_run,
             submitted.edit_run,
-            ScheduleDeleter(self._client, self._runs, installation=self._installation.id).delete_schedule,
+            ScheduleDeleter(
+                self._client, self._runs, installation=self._installation.id
+            ).delete_schedule,
         ]
 
     async def _prune_later(self, run: RunRef, seconds: int) -> None:
         because = "its schedule keeps no more runs"
-        await start_cleanup(self._client, run, delay_seconds=seconds, because=because, installation=self._installation)
+        await start_cleanup(
+            self._client,
+            run,
+            delay_seconds=seconds,
+            because=because,
+            installation=self._installation,
+        )
 
     def _current_defaults(self) -> Defaults:
-        """The operator's defaults; runs must not reach the control plane at the addresses that this process uses."""
+        """The operator's defaults; runs must not reach the control plane at the addresses that this
+        process uses."""
         defaults = self._defaults.current()
-        own = (self._client.service_client.config.target_host, self._api.address, *self._api_servers.addresses)
-        return defaults.model_copy(update={"refused_addresses": (*defaults.refused_addresses, *own)})
+        own = (
+            self._client.service_client.config.target_host,
+            self._api.address,
+            *self._api_servers.addresses,
+        )
+        return defaults.model_copy(
+            update={"refused_addresses": (*defaults.refused_addresses, *own)}
+        )

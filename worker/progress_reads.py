@@ -1,7 +1,8 @@
 """Lets queries and the validators of updates read a run at once: they may not execute activities.
 
-Nothing that they read is recorded in the history of their workflow. They run in the thread of a workflow task, which must not be
-held up: a read is given up after READ_SECONDS, and for a while none is tried again.
+Nothing that they read is recorded in the history of their workflow. They run in the thread of a
+workflow task, which must not be held up: a read is given up after READ_SECONDS, and for a while
+none is tried again.
 """
 
 import asyncio
@@ -22,7 +23,8 @@ from workflows.messages import RUN_WORKFLOW, refused
 from workflows.run_controls import READ_PROGRESS
 
 READ_SECONDS: Final = 0.5
-"""The API server answers within milliseconds. After 2 seconds, the SDK would take the workflow for deadlocked."""
+"""The API server answers within milliseconds. After 2 seconds, the SDK would take the workflow for
+deadlocked."""
 
 PAUSE_SECONDS: Final = 1.0
 """After a read that failed: several of a workflow may follow each other in one task."""
@@ -31,7 +33,8 @@ PAUSE_SECONDS: Final = 1.0
 class ProgressReads(Interceptor):
     """Created in the event loop in which `read` can be awaited."""
 
-    def __init__(self, read: Callable[[RunRef], Coroutine[Any, Any, Progress | None]]) -> None:  # Any: as in typeshed
+    # Any: as in typeshed
+    def __init__(self, read: Callable[[RunRef], Coroutine[Any, Any, Progress | None]]) -> None:
         self._read = read
         self._loop = asyncio.get_running_loop()
         self._resumes_at = 0.0
@@ -63,4 +66,6 @@ class ProgressReads(Interceptor):
 
 
 def _unreadable(run: RunRef) -> ApplicationError:
-    return ApplicationError(f"InferenceRun {run} cannot be read now; try again", type=str(Reason.REQUEST_REFUSED))
+    return ApplicationError(
+        f"InferenceRun {run} cannot be read now; try again", type=str(Reason.REQUEST_REFUSED)
+    )

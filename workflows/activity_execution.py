@@ -1,4 +1,5 @@
-"""Executes activities and waits in workflow code, with the options of the table and summaries for the Temporal UI."""
+"""Executes activities and waits in workflow code, with the options of the table and summaries for
+the Temporal UI."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,7 +19,9 @@ from workflows.timing import ACTIVITIES
 R = TypeVar("R")
 
 
-async def execute(options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str) -> R:
+async def execute(
+    options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str
+) -> R:
     """Execute the activity in its lane; its cancellation does not wait for it to end."""
     executed: R = await workflow.execute_activity(
         options.name,
@@ -33,8 +36,11 @@ async def execute(options: ActivityOptions, argument: BaseModel, result: type[R]
     return executed
 
 
-async def execute_locally(options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str) -> R:
-    """Execute the activity in the task of its workflow: one history event instead of six, and a quarter of the CPU.
+async def execute_locally(
+    options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str
+) -> R:
+    """Execute the activity in the task of its workflow: one history event instead of six, and a
+    quarter of the CPU.
 
     If that fails or takes too long, the activity is executed as a regular one until it succeeds.
     """
@@ -47,7 +53,8 @@ async def execute_locally(options: ActivityOptions, argument: BaseModel, result:
             retry_policy=RetryPolicy(maximum_attempts=LOCAL_ATTEMPTS),
             summary=summary,
         )
-    except FailureError as error:  # ActivityError at first, but its cause alone when the history is replayed
+    except FailureError as error:
+        # ActivityError at first, but its cause alone when the history is replayed
         if is_cancelled_exception(error):
             raise
         return await execute(options, argument, result, summary=summary)
@@ -55,13 +62,19 @@ async def execute_locally(options: ActivityOptions, argument: BaseModel, result:
 
 
 async def has_own_origin() -> bool:
-    """Whether this installation executed the workflow that this one continues, so that its input can be relied on."""
+    """Whether this installation executed the workflow that this one continues, so that its input
+    can be relied on."""
     request = OriginInput(continued_run_id=workflow.info().continued_run_id or "")
-    return (await execute_locally(CHECK_ORIGIN, request, OriginResult, summary="check what this continues")).is_ours
+    return (
+        await execute_locally(
+            CHECK_ORIGIN, request, OriginResult, summary="check what this continues"
+        )
+    ).is_ours
 
 
 async def uninterrupted(step: Coroutine[object, object, R]) -> tuple[R, bool]:
-    """The result of a step that a cancellation of the workflow waits for, and whether there was one."""
+    """The result of a step that a cancellation of the workflow waits for, and whether there was
+    one."""
     task = asyncio.create_task(step)
     try:
         return await asyncio.shield(task), False

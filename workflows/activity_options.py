@@ -1,4 +1,5 @@
-"""How Temporal runs each activity: its name, timeouts and retries, each with its reason, in one table.
+"""How Temporal runs each activity: its name, timeouts and retries, each with its reason, in one
+table.
 
 Names are fixed strings because histories contain them.
 """
@@ -19,11 +20,13 @@ class ActivityOptions:
     start_to_close: timedelta
     retry: RetryPolicy
     lane: str = ""
-    """Suffix of the task queue on which it runs if it is not executed locally; empty for the worker's own."""
+    """Suffix of the task queue on which it runs if it is not executed locally; empty for the
+    worker's own."""
 
 
 def lane_queue(task_queue: str, lane: str) -> str:
-    """The task queue of a lane: each kind of step has slots of its own, so that one kind cannot hold up the others."""
+    """The task queue of a lane: each kind of step has slots of its own, so that one kind cannot
+    hold up the others."""
     return f"{task_queue}-{lane}" if lane else task_queue
 
 
@@ -33,8 +36,11 @@ LOCAL_ATTEMPTS = 2
 
 _REQUESTS, _SHORT = timedelta(seconds=ACTIVITIES.requests), timedelta(seconds=ACTIVITIES.short)
 
-_UNTIL_IT_SUCCEEDS = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=30))
-"""Without a maximum number of attempts: an unreachable API server comes back, and what can never succeed is a result."""
+_UNTIL_IT_SUCCEEDS = RetryPolicy(
+    initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=30)
+)
+"""Without a maximum number of attempts: an unreachable API server comes back, and what can never
+succeed is a result."""
 
 LAUNCH = ActivityOptions("LaunchJob", _SHORT, _UNTIL_IT_SUCCEEDS, lane="launch")
 INSPECT = ActivityOptions("InspectLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="record")

@@ -1,7 +1,9 @@
-"""The life of a back-fill: start the runs of a schedule for past times, a few at a time, and count how they end.
+"""The life of a back-fill: start the runs of a schedule for past times, a few at a time, and count
+how they end.
 
-One idempotent activity does a step: it looks at the runs in progress, starts more, and writes the status. What it has to
-remember is carried along here. The shim signals when one of the runs has ended.
+One idempotent activity does a step: it looks at the runs in progress, starts more, and writes the
+status. What it has to remember is carried along here. The shim signals when one of the runs has
+ended.
 """
 
 import asyncio
@@ -12,13 +14,21 @@ from inferrun.reasons import Phase, Reason
 from inferrun.text import code_span
 from workflows import activity_options
 from workflows.activity_execution import execute_locally, uninterrupted, wait_until
-from workflows.messages import BackfillInput, BackfillProgress, BackfillResult, RecordInput, Verdict, VerdictKind
+from workflows.messages import (
+    BackfillInput,
+    BackfillProgress,
+    BackfillResult,
+    RecordInput,
+    Verdict,
+    VerdictKind,
+)
 from workflows.run_state import RunState
 from workflows.timing import RECHECKS
 
 MANY_RUNS = 10
 PAUSE_SECONDS = 1
-"""With more than MANY_RUNS runs in progress, ends that follow each other within this time are dealt with together."""
+"""With more than MANY_RUNS runs in progress, ends that follow each other within this time are dealt
+with together."""
 
 
 class BackfillFollowing:
@@ -28,7 +38,8 @@ class BackfillFollowing:
         self._state = state
 
     async def follow(self) -> RecordInput:
-        """Start runs until there is nothing left to start and all have ended; returns the outcome."""
+        """Start runs until there is nothing left to start and all have ended; returns the
+        outcome."""
         while True:
             seen = self._state.edit_count
             step = self._advance(is_cancelled=False)
@@ -59,13 +70,17 @@ class BackfillFollowing:
         request = BackfillInput(run=self._state.run, progress=progress, is_cancelled=is_cancelled)
         ended = progress.succeeded + progress.failed
         summary = f"{'cancel' if is_cancelled else 'start'} runs: {ended} ended, {len(progress.active)} in progress"
-        result = await execute_locally(activity_options.BACKFILL, request, BackfillResult, summary=summary)
+        result = await execute_locally(
+            activity_options.BACKFILL, request, BackfillResult, summary=summary
+        )
         self._state.backfill = result.progress
         workflow.set_current_details(f"**{result.phase}**: {code_span(result.message)}")
         return result
 
     async def _wait(self, seen: int, *, seconds: float) -> None:
-        await wait_until(lambda: self._state.edit_count != seen, seconds=seconds, summary="runs of the back-fill")
+        await wait_until(
+            lambda: self._state.edit_count != seen, seconds=seconds, summary="runs of the back-fill"
+        )
 
     def _outcome(self, result: BackfillResult) -> RecordInput:
         reason = result.outcome or Reason.SUCCEEDED

@@ -1,4 +1,5 @@
-"""Deletes a finished run after its delay. A separate workflow, so that the run's own workflow closes when the run ends."""
+"""Deletes a finished run after its delay. A separate workflow, so that the run's own workflow
+closes when the run ends."""
 
 from temporalio import workflow
 

@@ -1,7 +1,8 @@
-"""The messages between workflows and activities: each takes one model and returns one. Also the names of workflows and
-signals.
+"""The messages between workflows and activities: each takes one model and returns one. Also the
+names of workflows and signals.
 
-Names and fields are recorded in workflow histories and must never be renamed. This module does no I/O.
+Names and fields are recorded in workflow histories and must never be renamed. This module does no
+I/O.
 """
 
 from datetime import datetime
@@ -15,7 +16,14 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts, TerminationMessage, TokenUsage
+from inferrun.runner_report import (
+    Delivery,
+    Output,
+    OutputFinding,
+    RecordCounts,
+    TerminationMessage,
+    TokenUsage,
+)
 from inferrun.submission import Submission
 from inferrun.text import one_line
 from workflows.run_progress import RunProgress
@@ -44,7 +52,8 @@ class Frozen(BaseModel, frozen=True):
 
 
 class Produced(Frozen):
-    """What a launch has produced, as its Pod reports it. In messages its fields are at the top level."""
+    """What a launch has produced, as its Pod reports it. In messages its fields are at the top
+    level."""
 
     records: RecordCounts | None = None
     usage: TokenUsage | None = None
@@ -52,13 +61,15 @@ class Produced(Frozen):
     output: Output | None = None
 
     @classmethod
-    def fields_of(cls, value: "Produced | TerminationMessage") -> dict[str, Any]:  # Any: of several types
+    # Any: of several types
+    def fields_of(cls, value: "Produced | TerminationMessage") -> dict[str, Any]:
         """These fields of a message, or of a report, for another one."""
         return {name: getattr(value, name) for name in Produced.model_fields}
 
 
 class LaunchInput(RunProgress):
-    """Launch a run: resolve the config and write contract and snapshot if that has not been done, then create the Job."""
+    """Launch a run: resolve the config and write contract and snapshot if that has not been done,
+    then create the Job."""
 
     run: RunRef
     snapshot: str = ""
@@ -82,8 +93,8 @@ class LaunchState(StrEnum):
 class LaunchResult(RunProgress):
     """The Job that was created or adopted, or the reason why the run has no Job.
 
-    The limits are those of the snapshot and are meaningful only if the run was launched; `timeout_seconds` is what the
-    spec said at the launch.
+    The limits are those of the snapshot and are meaningful only if the run was launched;
+    `timeout_seconds` is what the spec said at the launch.
     """
 
     state: LaunchState
@@ -119,7 +130,8 @@ class LaunchResult(RunProgress):
 
 
 class BackfillProgress(Frozen):
-    """How far a back-fill has got. The times are fixed when it starts, whatever becomes of the schedule's spec."""
+    """How far a back-fill has got. The times are fixed when it starts, whatever becomes of the
+    schedule's spec."""
 
     schedule: str = ""
     """The schedule's expression; empty: it was not read yet."""
@@ -153,7 +165,8 @@ class BackfillInput(Frozen):
 
 
 class BackfillResult(Frozen):
-    """The progress after the step. `outcome` is the reason with which the back-fill has ended, None while it goes on."""
+    """The progress after the step. `outcome` is the reason with which the back-fill has ended, None
+    while it goes on."""
 
     progress: BackfillProgress
     phase: Phase = Phase.RUNNING
@@ -167,7 +180,8 @@ class BackfillResult(Frozen):
 
 
 class RunInput(RunRef, RunProgress):
-    """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
+    """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow
+    continues as new."""
 
     pending_since: str | None = None
     """When the run began to wait; None: at its creation."""
@@ -219,7 +233,8 @@ class VerdictKind(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     NEVER_RAN = "NeverRan"
-    """The Pod's own time limit expired before its container started: this was waiting, not an attempt."""
+    """The Pod's own time limit expired before its container started: this was waiting, not an
+    attempt."""
     OUT_OF_TIME = "OutOfTime"
     """The runner or the Pod ended at the deadline that it was given when it was launched."""
     JOB_GONE = "JobGone"
@@ -259,9 +274,11 @@ class Verdict(Produced):
 
 
 class InspectInput(Frozen):
-    """Read the state of a launch from the cluster. `pod_uid` is the Pod whose start the workflow knows, empty if none.
+    """Read the state of a launch from the cluster. `pod_uid` is the Pod whose start the workflow
+    knows, empty if none.
 
-    With `seconds_left`, a Job that was created without a limit is marked, so that the start of its Pods is signalled.
+    With `seconds_left`, a Job that was created without a limit is marked, so that the start of its
+    Pods is signalled.
     """
 
     run: RunRef
@@ -284,14 +301,16 @@ class LaunchStage(StrEnum):
     """No container of it has started, or the one that had started is being replaced."""
     RUNNING = "Running"
     POD_LOST = "PodLost"
-    """The Pod whose start the workflow knows is gone, while the Job is active: the Job creates another one."""
+    """The Pod whose start the workflow knows is gone, while the Job is active: the Job creates
+    another one."""
     STUCK = "Stuck"
     """It cannot get any further, but must be stopped first."""
     ENDED = "Ended"
 
 
 class LaunchReport(Frozen):
-    """The state of a launch: with `verdict` if it ended or is stuck, with `started_at` and `pod_uid` if it runs."""
+    """The state of a launch: with `verdict` if it ended or is stuck, with `started_at` and
+    `pod_uid` if it runs."""
 
     stage: LaunchStage
     verdict: Verdict | None = None
@@ -318,9 +337,11 @@ class LaunchReport(Frozen):
 
 
 class StopLaunchInput(InspectInput):
-    """Delete the Job and the Pods of a launch that has not ended, and return without waiting for the Pods.
+    """Delete the Job and the Pods of a launch that has not ended, and return without waiting for
+    the Pods.
 
-    With `only_waiting`, a launch that runs is left alone; with `only_after_seconds`, one that has run for less.
+    With `only_waiting`, a launch that runs is left alone; with `only_after_seconds`, one that has
+    run for less.
     """
 
     grace_seconds: int
@@ -329,10 +350,11 @@ class StopLaunchInput(InspectInput):
 
 
 class StopLaunchResult(Frozen):
-    """The state of the launch before it was stopped. `is_stopped` is false if it was left alone or had ended.
+    """The state of the launch before it was stopped. `is_stopped` is false if it was left alone or
+    had ended.
 
-    `pods_left` counts the Pods whose containers may still run, `pods_vanishing` those that have ended, but whose objects
-    the control plane has not removed yet.
+    `pods_left` counts the Pods whose containers may still run, `pods_vanishing` those that have
+    ended, but whose objects the control plane has not removed yet.
     """
 
     report: LaunchReport
@@ -346,8 +368,8 @@ class StopLaunchResult(Frozen):
 class VerifyInput(Frozen):
     """Find out whether the run's output is committed, after a launch that left no readable result.
 
-    With `is_final`, no launch follows, so that an output that is not committed must not be committed any more. With
-    `must_conclude`, the time for it is up.
+    With `is_final`, no launch follows, so that an output that is not committed must not be
+    committed any more. With `must_conclude`, the time for it is up.
     """
 
     run: RunRef
@@ -370,7 +392,8 @@ class VerifyInput(Frozen):
 
 
 class VerifyResult(Frozen):
-    """What was found, or None while the Job of that UID is under way. `gone` if the run no longer exists."""
+    """What was found, or None while the Job of that UID is under way. `gone` if the run no longer
+    exists."""
 
     finding: OutputFinding | None = None
     job_uid: str = ""
@@ -430,7 +453,8 @@ class StatusResult(Frozen):
 
 
 class SpecChanged(Frozen):
-    """The run's spec was edited; these are the current values, 0 and false if the fields are not set."""
+    """The run's spec was edited; these are the current values, 0 and false if the fields are not
+    set."""
 
     timeout_seconds: int
     suspend: bool = False
@@ -451,7 +475,8 @@ class RunEdit(StrEnum):
 
 
 class EditInput(Frozen):
-    """Edit the InferenceRun, as a user does with kubectl. To cancel it, its workflow is cancelled as well."""
+    """Edit the InferenceRun, as a user does with kubectl. To cancel it, its workflow is cancelled
+    as well."""
 
     run: RunRef
     edit: RunEdit
@@ -514,8 +539,8 @@ class SubmissionState(StrEnum):
 
 
 class SubmissionStatus(Frozen):
-    """The state of a submission, in `standing`, a key that histories contain. `run` is set once there is one, `result`
-    once it has ended.
+    """The state of a submission, in `standing`, a key that histories contain. `run` is set once
+    there is one, `result` once it has ended.
     """
 
     standing: SubmissionState

@@ -28,7 +28,8 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True)
 class RunStep:
-    """The next step of a run; `delay` is in seconds, `counted` says whether the next launch is a new attempt."""
+    """The next step of a run; `delay` is in seconds, `counted` says whether the next launch is a
+    new attempt."""
 
     kind: StepKind
     reason: Reason
@@ -37,8 +38,11 @@ class RunStep:
     counted: bool = False
 
 
-def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_left: float | None) -> RunStep:
-    """The step after attempt number `attempt` (from 1); `seconds_left` on the run's clock, None without a limit."""
+def next_step(
+    verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_left: float | None
+) -> RunStep:
+    """The step after attempt number `attempt` (from 1); `seconds_left` on the run's clock, None
+    without a limit."""
     if verdict.kind is VerdictKind.SUCCEEDED:
         return RunStep(StepKind.SUCCEED, verdict.reason, verdict.message)
     is_time_up, text = is_expired(seconds_left), verdict.message
@@ -60,16 +64,23 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
 
 
 def success_of(verdict: Verdict | None) -> Verdict | None:
-    """The verdict if it is a success, else None: a launch that had succeeded before it was stopped has succeeded."""
+    """The verdict if it is a success, else None: a launch that had succeeded before it was stopped
+    has succeeded."""
     return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
 
 
 def check_disruptions(count: int, *, limit: int, ended: Verdict | None = None) -> Verdict | None:
-    """The verdict on a launch whose Pods were removed, rejected or lost more than `limit` times, with what is known of how it
-    `ended`: it may have committed. None up to the limit.
+    """The verdict on a launch whose Pods were removed, rejected or lost more than `limit` times,
+    with what is known of how it `ended`: it may have committed. None up to the limit.
     """
     if count <= limit:
         return None
-    message = f"the Pods were removed, rejected or lost {count} times, more than maxDisruptions ({limit})"
-    failed = Verdict(kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False)
-    return failed if ended is None else ended.model_copy(update=failed.model_dump(exclude_unset=True))
+    message = (
+        f"the Pods were removed, rejected or lost {count} times, more than maxDisruptions ({limit})"
+    )
+    failed = Verdict(
+        kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False
+    )
+    return (
+        failed if ended is None else ended.model_copy(update=failed.model_dump(exclude_unset=True))
+    )

@@ -1,9 +1,9 @@
-"""What any Temporal client may ask of the workflow of a run or of a submission: the run's progress, and to suspend, resume or
-cancel it.
+"""What any Temporal client may ask of the workflow of a run or of a submission: the run's progress,
+and to suspend, resume or cancel it.
 
-The InferenceRun remains the truth. A query and the validator of an update may not execute activities, and nothing that they do is
-recorded in the history: they read the InferenceRun through the worker. An update edits it in an activity, and the run acts on
-that as on an edit with kubectl.
+The InferenceRun remains the truth. A query and the validator of an update may not execute
+activities, and nothing that they do is recorded in the history: they read the InferenceRun through
+the worker. An update edits it in an activity, and the run acts on that as on an edit with kubectl.
 """
 
 from abc import abstractmethod
@@ -19,11 +19,18 @@ from inferrun.run_result import Progress, RunResult
 from inferrun.text import code_span, one_line
 from workflows import activity_options
 from workflows.activity_execution import execute, uninterrupted
-from workflows.messages import PROGRESS_QUERY, EditInput, RunEdit, SubmissionState, SubmissionStatus, refused
+from workflows.messages import (
+    PROGRESS_QUERY,
+    EditInput,
+    RunEdit,
+    SubmissionState,
+    SubmissionStatus,
+    refused,
+)
 
 READ_PROGRESS: Final = "inferrun.read_progress"
-"""The function with which a worker reads a run at once, outside of the workflow's history: None if the run does not exist. Raises
-ApplicationError if it cannot be read now.
+"""The function with which a worker reads a run at once, outside of the workflow's history: None if
+the run does not exist. Raises ApplicationError if it cannot be read now.
 """
 
 _ABANDON: Final = workflow.HandlerUnfinishedPolicy.ABANDON
@@ -58,7 +65,9 @@ class RunControls:
         raise refused(f"InferenceRun {run} does not exist any more", reason=Reason.RUN_DELETED)
 
     @workflow.update(
-        name=RunEdit.SUSPEND, description="Stop the run's Job; what is committed is kept", unfinished_policy=_ABANDON
+        name=RunEdit.SUSPEND,
+        description="Stop the run's Job; what is committed is kept",
+        unfinished_policy=_ABANDON,
     )
     async def suspend(self) -> RunRef:
         return await self._edit(RunEdit.SUSPEND)
@@ -67,7 +76,9 @@ class RunControls:
     def _may_suspend(self) -> None:
         self._validate(RunEdit.SUSPEND)
 
-    @workflow.update(name=RunEdit.RESUME, description="Continue a suspended run", unfinished_policy=_ABANDON)
+    @workflow.update(
+        name=RunEdit.RESUME, description="Continue a suspended run", unfinished_policy=_ABANDON
+    )
     async def resume(self) -> RunRef:
         return await self._edit(RunEdit.RESUME)
 
@@ -76,7 +87,9 @@ class RunControls:
         self._validate(RunEdit.RESUME)
 
     @workflow.update(
-        name=RunEdit.CANCEL, description="End the run as Failed with the reason Cancelled", unfinished_policy=_ABANDON
+        name=RunEdit.CANCEL,
+        description="End the run as Failed with the reason Cancelled",
+        unfinished_policy=_ABANDON,
     )
     async def cancel(self) -> RunRef:
         return await self._edit(RunEdit.CANCEL)
@@ -86,8 +99,9 @@ class RunControls:
         self._validate(RunEdit.CANCEL)
 
     def _validate(self, edit: RunEdit) -> None:
-        """Raises ApplicationError if the edit makes no sense: nothing is recorded then. While the run is being created, or the API
-        server does not answer, an update is accepted, and is written as soon as possible.
+        """Raises ApplicationError if the edit makes no sense: nothing is recorded then. While the
+        run is being created, or the API server does not answer, an update is accepted, and is
+        written as soon as possible.
         """
         run = self._controlled_run
         if run is None:
@@ -103,7 +117,9 @@ class RunControls:
         await workflow.wait_condition(lambda: self._controlled_run is not None)
         run = cast("RunRef", self._controlled_run)
         request, summary = EditInput(run=run, edit=edit), f"{edit} the InferenceRun"
-        status = await execute(activity_options.EDIT_RUN, request, SubmissionStatus, summary=summary)
+        status = await execute(
+            activity_options.EDIT_RUN, request, SubmissionStatus, summary=summary
+        )
         if status.standing is SubmissionState.UNDER_WAY:
             return run
         ended = status.result
@@ -111,16 +127,21 @@ class RunControls:
             return run  # an earlier try of the activity has cancelled it
         if ended is not None:
             raise refused(f"InferenceRun {run}: it has ended: {ended.phase} ({ended.reason})")
-        raise refused(status.message or f"InferenceRun {run} does not exist any more", reason=status.reason)
+        raise refused(
+            status.message or f"InferenceRun {run} does not exist any more", reason=status.reason
+        )
 
     async def _answer_updates(self) -> None:
-        """Wait for the updates under way before the workflow closes; otherwise their callers would get an error."""
+        """Wait for the updates under way before the workflow closes; otherwise their callers would
+        get an error."""
         await uninterrupted(workflow.wait_condition(workflow.all_handlers_finished))
 
 
 def close(result: RunResult, *, has_failed: bool) -> RunResult:
     """The result; if the run has failed, the workflow fails with the run's reason as the type."""
-    workflow.set_current_details(f"**{result.phase}** ({result.reason}): {code_span(result.message)}")
+    workflow.set_current_details(
+        f"**{result.phase}** ({result.reason}): {code_span(result.message)}"
+    )
     if has_failed:
         text = one_line(f"{result.reason}: {result.message}", limit=2048)
         raise ApplicationError(text, result, type=str(result.reason), non_retryable=True)
@@ -128,7 +149,8 @@ def close(result: RunResult, *, has_failed: bool) -> RunResult:
 
 
 def refusal_of(edit: RunEdit, progress: Progress | None) -> str:
-    """Why the edit is refused for a run in this state (None: it does not exist); empty if it is not."""
+    """Why the edit is refused for a run in this state (None: it does not exist); empty if it is
+    not."""
     if progress is None:
         return "it does not exist any more"
     if progress.phase.is_terminal:

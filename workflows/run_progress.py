@@ -1,4 +1,5 @@
-"""How far a run has got: the one value that its workflow keeps, its messages carry and its status shows. Pure."""
+"""How far a run has got: the one value that its workflow keeps, its messages carry and its status
+shows. Pure."""
 
 from collections.abc import Iterable
 from typing import Any, Final, Self
@@ -18,7 +19,8 @@ _SHOWN: Final = {
 
 
 class RunProgress(BaseModel, frozen=True):
-    """How far a run has got. In messages its fields are at the top level, where recorded histories have them."""
+    """How far a run has got. In messages its fields are at the top level, where recorded histories
+    have them."""
 
     launch: int = 1
     """Number of the current launch; every Job is one."""
@@ -58,7 +60,8 @@ class RunProgress(BaseModel, frozen=True):
     def shown(self) -> dict[str, Any]:  # Any: fields of InferenceRunStatus, validated by it
         """The fields of the status that show it; None for those that it leaves as they are.
 
-        The seconds are those of the launches that have ended: Pods that the current one has replaced are listed with theirs.
+        The seconds are those of the launches that have ended: Pods that the current one has
+        replaced are listed with theirs.
         """
         ended_seconds = self.seconds_used - _seconds_since(self.launch, self.attempts)
         return {
@@ -71,7 +74,9 @@ class RunProgress(BaseModel, frozen=True):
     def shown_in(cls, status: InferenceRunStatus) -> Self:
         """The progress at the launch after those that have ended, according to the status."""
         past, counted = status.attempts, status.seconds_used
-        ended = status.ended_launches or max((one.launch for one in past if not one.replaced), default=0)
+        ended = status.ended_launches or max(
+            (one.launch for one in past if not one.replaced), default=0
+        )
         seconds = (counted or 0) + _seconds_since(1 if counted is None else ended + 1, past)
         known = {here: found for here, there in _SHOWN.items() if (found := getattr(status, there))}
         return cls(

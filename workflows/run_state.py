@@ -1,7 +1,9 @@
-"""The state of one run's workflow: its progress, its current Job and its clocks, and the messages made from them.
+"""The state of one run's workflow: its progress, its current Job and its clocks, and the messages
+made from them.
 
-Pure: the current time is always a parameter. All times are by the clock of the API server; of the workflow's own clock, which is
-Temporal's, only durations are used. Only this class changes the state; the workflow decides when.
+Pure: the current time is always a parameter. All times are by the clock of the API server; of the
+workflow's own clock, which is Temporal's, only durations are used. Only this class changes the
+state; the workflow decides when.
 """
 
 from datetime import datetime, timedelta
@@ -59,11 +61,14 @@ class RunState:
         """The time by which Temporal's clock is ahead of the API server's."""
 
     def set_clock(self, cluster_time: datetime | None, *, asked: datetime, now: datetime) -> None:
-        """Take note of what the API server's clock said (None: unknown) at a moment between `asked` and `now` by Temporal's. These
-        may be far apart, as after an outage of the workers: what is known changes only as far as it contradicts them.
+        """Take note of what the API server's clock said (None: unknown) at a moment between `asked`
+        and `now` by Temporal's. These may be far apart, as after an outage of the workers: what is
+        known changes only as far as it contradicts them.
         """
         if cluster_time is not None:
-            self._clock_ahead = min(max(self._clock_ahead, asked - cluster_time), now - cluster_time)
+            self._clock_ahead = min(
+                max(self._clock_ahead, asked - cluster_time), now - cluster_time
+            )
 
     def cluster_time(self, now: datetime) -> datetime:
         """What the API server's clock says when Temporal's says `now`."""
@@ -74,13 +79,18 @@ class RunState:
         following, self._following = self._following, None
         return following
 
-    def continued(self, *, following: LaunchResult | None = None, ended: Ended | None = None) -> RunInput:
-        """The input with which the workflow continues as new. The launch that is `following` is inspected first: signals
-        about it may have been received and not dealt with. How its Pods have `ended` is known from signals alone.
+    def continued(
+        self, *, following: LaunchResult | None = None, ended: Ended | None = None
+    ) -> RunInput:
+        """The input with which the workflow continues as new. The launch that is `following` is
+        inspected first: signals about it may have been received and not dealt with. How its Pods
+        have `ended` is known from signals alone.
         """
         if following is not None:
             changes = {"timeout_seconds": self.timeout_seconds, "is_suspended": self.is_suspended}
-            following = following.model_copy(update={**changes, "started_at": self.started_at, "is_adopted": True})
+            following = following.model_copy(
+                update={**changes, "started_at": self.started_at, "is_adopted": True}
+            )
         return RunInput(
             **dict(self.run),
             **dict(self.progress),
@@ -105,7 +115,8 @@ class RunState:
 
     @property
     def timeout_seconds(self) -> int:
-        """timeoutSeconds as the spec has it now, 0 for no limit: what the launch read, or a later edit."""
+        """timeoutSeconds as the spec has it now, 0 for no limit: what the launch read, or a later
+        edit."""
         if self._edited is not None:
             return self._edited.timeout_seconds
         return self.job.timeout_seconds if self.job else 0
@@ -118,13 +129,15 @@ class RunState:
         return self.job.is_suspended if self.job else False
 
     def begin_launch(self) -> LaunchInput:
-        """The input of the next launch. The activity reads the spec, so earlier edits need not be remembered."""
+        """The input of the next launch. The activity reads the spec, so earlier edits need not be
+        remembered."""
         self._edited = None
         snapshot = self.job.snapshot if self.job else ""
         return LaunchInput(run=self.run, snapshot=snapshot, **dict(self.progress))
 
     def accept_launch(self, launched: LaunchResult) -> None:
-        """Remember the Job of a launch, and the progress that the activity found if another workflow began the run."""
+        """Remember the Job of a launch, and the progress that the activity found if another
+        workflow began the run."""
         if launched.job_name:
             self.job = launched
         if launched.state is LaunchState.BACKFILL:
@@ -132,25 +145,38 @@ class RunState:
         if launched.state is LaunchState.LAUNCHED:
             self.started_at, self.pod_uid = launched.started_at, ""
         known = self.progress
-        is_recovered = launched.launch > known.launch or (bool(launched.attempts) and not known.attempts)
+        is_recovered = launched.launch > known.launch or (
+            bool(launched.attempts) and not known.attempts
+        )
         if is_recovered or launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
-            if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
-                # A launch is fenced off if its node does not respond, also when it is stopped because the run was suspended:
-                # its Pod may still run somewhere, although it is gone from the cluster.
+            # of a workflow that was lost with what it knew
+            if launched.attempts != self.progress.attempts:
+                # A launch is fenced off if its node does not respond, also when it is stopped
+                # because the run was suspended: its Pod may still run somewhere, although it is
+                # gone from the cluster.
                 unseen = (Reason.POD_LOST, Reason.JOB_DELETED, Reason.NODE_LOST)
-                stopped = [one for one in launched.attempts if one.reason == Reason.SUSPENDED and one.start_time]
+                stopped = [
+                    one
+                    for one in launched.attempts
+                    if one.reason == Reason.SUSPENDED and one.start_time
+                ]
                 lost = [one for one in launched.attempts if one.reason in unseen]
                 self.unverified_launch = max((one.launch for one in (*stopped, *lost)), default=0)
                 self.disruptions = sum(item.reason in DISRUPTIONS for item in launched.attempts)
             self.progress = launched.progress
 
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:
-        """Add the launch's seconds to the run's clock; returns the verdict with the times that it lacked.
+        """Add the launch's seconds to the run's clock; returns the verdict with the times that it
+        lacked.
 
-        Attempts are counted anew if this one committed records: as long as a run progresses, its retries are not used up.
+        Attempts are counted anew if this one committed records: as long as a run progresses, its
+        retries are not used up.
         """
         records = verdict.records
-        if records is not None and (committed := records.completed + records.failed) > self.progress.committed:
+        if (
+            records is not None
+            and (committed := records.completed + records.failed) > self.progress.committed
+        ):
             self._advance(committed=committed, uncounted=self.progress.attempt - 1)
         started = verdict.started_at or self.started_at
         if started is None:
@@ -160,7 +186,8 @@ class RunState:
         return verdict.model_copy(update={"started_at": started, "finished_at": finished})
 
     def lose_pod(self, *, is_disrupted: bool, now: datetime) -> None:
-        """The Pod is gone and the Job replaces it: the run's clock stops and the run waits again."""
+        """The Pod is gone and the Job replaces it: the run's clock stops and the run waits
+        again."""
         if self.started_at is not None:
             self._end_running(self.started_at, rfc3339(now))
         self.waits_since = rfc3339(now)
@@ -188,9 +215,15 @@ class RunState:
             attempts = attempts[:-1] if last.start_time is None and not last.replaced else attempts
         self._advance(attempts=(*attempts, attempt)[-ATTEMPTS_LIMIT:])
 
-    def list_cancelled(self, launched: LaunchResult, report: LaunchReport, *, now: datetime) -> None:
-        """List the launch that was stopped because the run was cancelled, unless it had ended and is listed already."""
-        if any(item.job_name == launched.job_name and not item.replaced for item in self.progress.attempts):
+    def list_cancelled(
+        self, launched: LaunchResult, report: LaunchReport, *, now: datetime
+    ) -> None:
+        """List the launch that was stopped because the run was cancelled, unless it had ended and
+        is listed already."""
+        if any(
+            item.job_name == launched.job_name and not item.replaced
+            for item in self.progress.attempts
+        ):
             return
         if launched.launch != self.progress.launch:
             return  # the next launch has no Job yet
@@ -210,7 +243,9 @@ class RunState:
         succeeded = end.kind is VerdictKind.SUCCEEDED
         self.add_attempt(launched, end, end.reason if succeeded else Reason.CANCELLED)
 
-    def add_replaced_pod(self, launched: LaunchResult, report: LaunchReport, *, lost_at: str) -> None:
+    def add_replaced_pod(
+        self, launched: LaunchResult, report: LaunchReport, *, lost_at: str
+    ) -> None:
         """List a Pod that its Job replaces; the launch continues."""
         attempt = Attempt(
             launch=self.progress.launch,
@@ -230,13 +265,14 @@ class RunState:
     def must_verify(self, verdict: Verdict, *, is_final: bool) -> bool:
         """Whether the store must be asked before the verdict is final.
 
-        A launch that left no readable result may also commit late, if its node was lost: the end of the run is final
-        only after that has been ruled out.
+        A launch that left no readable result may also commit late, if its node was lost: the end of
+        the run is final only after that has been ruled out.
         """
         if verdict.is_unclear:
             self.unverified_launch = self.progress.launch
         is_resumed = verdict.kind is VerdictKind.SUSPENDED and not self.is_suspended
-        # There is no attempt to judge, and the next launch, which follows at once, finds what is committed.
+        # There is no attempt to judge, and the next launch, which follows at once, finds what is
+        # committed.
         is_followed = verdict.kind.is_disruption or is_resumed
         return (verdict.is_unclear and not is_followed) or (is_final and self.unverified_launch > 0)
 
@@ -254,7 +290,8 @@ class RunState:
         )
 
     def next_launch(self, *, is_counted: bool, has_waited: bool = False) -> None:
-        """Advance to the next launch, which is a new attempt if it is counted. `has_waited`: the last one never ran."""
+        """Advance to the next launch, which is a new attempt if it is counted. `has_waited`: the
+        last one never ran."""
         attempt = self.progress.attempt + (1 if is_counted else 0)
         waits = self.progress.waits + 1 if has_waited else 0
         self._advance(launch=self.progress.launch + 1, attempt=attempt, waits=waits)
@@ -271,13 +308,15 @@ class RunState:
         return self.timeout_seconds - self.progress.seconds_used - running
 
     def expires_in(self, launched: LaunchResult, *, now: datetime) -> float | None:
-        """Seconds until the clock that counts expires, None without a limit: pendingTimeoutSeconds while the container has not
-        started, then timeoutSeconds.
+        """Seconds until the clock that counts expires, None without a limit: pendingTimeoutSeconds
+        while the container has not started, then timeoutSeconds.
         """
         if self.started_at is not None:
             return self.running_seconds_left(now=now)
         limit = launched.pending_timeout_seconds
-        return limit - (now - parse(self.pending_since(launched))).total_seconds() if limit else None
+        return (
+            limit - (now - parse(self.pending_since(launched))).total_seconds() if limit else None
+        )
 
     def outcome(self, verdict: Verdict, phase: Phase, reason: Reason) -> RecordInput:
         """The outcome that follows from the verdict on the last launch."""

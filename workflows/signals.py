@@ -1,8 +1,9 @@
 """The signals by which the shim's observer reports changes of a launch to the workflow of its run.
 
-Both are level-triggered: they say only that the workflow should look. A signal may arrive more than once, late, or for
-a launch that is over; what happened is read from the cluster. Only how Pods ended that may be gone comes with the signal, signed.
-Names and fields are recorded in histories and are never renamed.
+Both are level-triggered: they say only that the workflow should look. A signal may arrive more than
+once, late, or for a launch that is over; what happened is read from the cluster. Only how Pods
+ended that may be gone comes with the signal, signed. Names and fields are recorded in histories and
+are never renamed.
 """
 
 from collections import OrderedDict
@@ -31,15 +32,18 @@ class Started(BaseModel, frozen=True):
     @field_validator("started_at")
     @classmethod
     def _is_a_time(cls, value: str) -> str:
-        """Anybody with access to Temporal can send signals: one that is invalid is dropped instead of failing the workflow."""
+        """Anybody with access to Temporal can send signals: one that is invalid is dropped instead
+        of failing the workflow."""
         rfc3339(parse(value))
         return value
 
 
 class Ended(BaseModel, frozen=True):
-    """There is something to judge: the Job is finished or gone, or its Pod cannot start or was taken away.
+    """There is something to judge: the Job is finished or gone, or its Pod cannot start or was
+    taken away.
 
-    `pod_uid` names the Pod in the last two cases; it is empty if it is not known or if the launch as a whole ended.
+    `pod_uid` names the Pod in the last two cases; it is empty if it is not known or if the launch
+    as a whole ended.
     """
 
     job_uid: str
@@ -50,12 +54,14 @@ class Ended(BaseModel, frozen=True):
 
 
 JOBS_LIMIT = 8
-"""Jobs whose signals are kept; anybody with access to Temporal can send signals about Jobs that do not exist."""
+"""Jobs whose signals are kept; anybody with access to Temporal can send signals about Jobs that do
+not exist."""
 
 
 @dataclass
 class JobSignals:
-    """The latest start of a Job, the Pod because of which it should be inspected, and how its Pods were seen to end."""
+    """The latest start of a Job, the Pod because of which it should be inspected, and how its Pods
+    were seen to end."""
 
     started: Started | None = None
     ended_pod: str | None = None
@@ -80,13 +86,15 @@ class LaunchSignals:
         return started
 
     def take_ended(self, job_uid: str) -> str | None:
-        """The UID of the Pod, or an empty string, if the Job should be inspected because of a signal not yet taken."""
+        """The UID of the Pod, or an empty string, if the Job should be inspected because of a
+        signal not yet taken."""
         job = self.of(job_uid)
         ended_pod, job.ended_pod = job.ended_pod, None
         return ended_pod
 
     def latest_end(self, job_uid: str, *, launch: int) -> Ended | None:
-        """The latest signal as the next execution of the workflow needs it: without the Pod if that has been taken."""
+        """The latest signal as the next execution of the workflow needs it: without the Pod if that
+        has been taken."""
         job = self.of(job_uid)
         if not job.ends and job.ended_pod is None:
             return None

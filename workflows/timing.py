@@ -11,7 +11,8 @@ class RecheckTiming:
     """Seconds after which a workflow looks for what a signal normally tells it first."""
 
     cancelled: int = 10
-    """The interval after a cancellation was requested: a run usually ends within its grace period."""
+    """The interval after a cancellation was requested: a run usually ends within its grace
+    period."""
 
     soon: int = 15
     """The first look for what the shim does not watch, and at the runs of a back-fill that cannot
@@ -91,7 +92,14 @@ class ActivityTiming:
 
     def __post_init__(self) -> None:
         waits = max(self.log, self.vanishing)
-        if not self.vanishing_interval < waits < self.local < self.task < self.requests < self.short:
+        if (
+            not self.vanishing_interval
+            < waits
+            < self.local
+            < self.task
+            < self.requests
+            < self.short
+        ):
             raise ValueError(f"needs waits < local < task < requests < short, not {self}")
 
 

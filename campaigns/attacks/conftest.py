@@ -1,6 +1,8 @@
-"""The installed product, a namespace in which an attacker has the role `edit`, and one whose owner must not notice anything.
+"""The installed product, a namespace in which an attacker has the role `edit`, and one whose owner
+must not notice anything.
 
-Pod Security `restricted` is enforced in both. Nothing is sent to an address that is not this machine's own.
+Pod Security `restricted` is enforced in both. Nothing is sent to an address that is not this
+machine's own.
 """
 
 import json
@@ -39,12 +41,18 @@ MEASURED_RUNS = 10
 
 def pytest_configure(config: pytest.Config) -> None:
     """One folder for the figures of all test processes."""
-    config.stash[FIGURES] = Path(os.environ.setdefault("INFERRUN_ATTACK_FIGURES", tempfile.mkdtemp()))
+    config.stash[FIGURES] = Path(
+        os.environ.setdefault("INFERRUN_ATTACK_FIGURES", tempfile.mkdtemp())
+    )
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """How the victims fared; with INFERRUN_ATTACK_RECORD, what happened is kept for the page."""
-    victims = [path.read_text(encoding="utf-8") for path in sorted(config.stash[FIGURES].glob("*.txt"))]
+    victims = [
+        path.read_text(encoding="utf-8") for path in sorted(config.stash[FIGURES].glob("*.txt"))
+    ]
     for text in victims:
         terminalreporter.write_line(text)
     is_worker = hasattr(config, "workerinput")  # of pytest-xdist, which passes its reports on
@@ -60,17 +68,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session", autouse=True)
 def victim(stage: Stage, pytestconfig: pytest.Config) -> Iterator[Victim]:
-    """Somebody else's namespace, in which runs are started all the time. After the attacks, all of them must have started within a
-    second and succeeded, and no component may have been restarted.
+    """Somebody else's namespace, in which runs are started all the time. After the attacks, all of
+    them must have started within a second and succeeded, and no component may have been restarted.
     """
     before = Components.read(stage)
     space = Space(stage, create_namespace(stage, "victim"))
-    space.apply(config("actor", backoffLimit=0, ttlSecondsAfterFinished=10))  # leaves the node to the attacked runs
+    # leaves the node to the attacked runs
+    space.apply(config("actor", backoffLimit=0, ttlSecondsAfterFinished=10))
     bystander = Victim(space)
     bystander.start()
     try:
         yield bystander
-        until(lambda: len(bystander.starts) >= MEASURED_RUNS, seconds=90, what="enough measured runs")
+        until(
+            lambda: len(bystander.starts) >= MEASURED_RUNS, seconds=90, what="enough measured runs"
+        )
         bystander.stop()
         figures = pytestconfig.stash[FIGURES] / f"{space.name}.txt"
         figures.write_text(bystander.figures, encoding="utf-8")
@@ -86,7 +97,15 @@ def tenant(stage: Stage) -> Iterator[Space]:
     """A namespace and what its user, who has the role `edit` in it, can do with kubectl."""
     name = create_namespace(stage, "tenant")
     stage.kubectl("-n", name, "create", "serviceaccount", "user")
-    stage.kubectl("-n", name, "create", "rolebinding", "user", "--clusterrole=edit", f"--serviceaccount={name}:user")
+    stage.kubectl(
+        "-n",
+        name,
+        "create",
+        "rolebinding",
+        "user",
+        "--clusterrole=edit",
+        f"--serviceaccount={name}:user",
+    )
     token = stage.kubectl("-n", name, "create", "token", "user", "--duration=1h").strip()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kubeconfig"
@@ -98,13 +117,17 @@ def tenant(stage: Stage) -> Iterator[Space]:
             yield space
         finally:
             operator = Space(stage, name)
-            operator.kubectl("delete", "inferenceruns", "--all", "--wait=false", check=False, seconds=240)
+            operator.kubectl(
+                "delete", "inferenceruns", "--all", "--wait=false", check=False, seconds=240
+            )
             stage.kubectl("delete", "namespace", name, "--wait=false", check=False)
 
 
 def _kubeconfig(stage: Stage, token: str) -> str:
     content = yaml.safe_load(stage.kubeconfig.read_text(encoding="utf-8"))
-    content["users"] = [{"name": user["name"], "user": {"token": token}} for user in content["users"]]
+    content["users"] = [
+        {"name": user["name"], "user": {"token": token}} for user in content["users"]
+    ]
     return json.dumps(content)
 
 

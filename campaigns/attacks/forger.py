@@ -1,4 +1,5 @@
-"""A workflow of somebody who has access to Temporal: it asks the product's worker to execute any activity."""
+"""A workflow of somebody who has access to Temporal: it asks the product's worker to execute any
+activity."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,8 @@ class ForgeActivity:
     """Executes one activity of the product."""
 
     @workflow.run
-    async def run(self, activity: str, queue: str, argument: dict[str, Any]) -> Any:  # Any: plain JSON
+    # Any: plain JSON
+    async def run(self, activity: str, queue: str, argument: dict[str, Any]) -> Any:
         return await workflow.execute_activity(
             activity,
             argument,
@@ -34,7 +36,8 @@ class ContinuedRun:
 
 @workflow.defn(name="SubmitInferenceRun", sandboxed=False)
 class ForgedSubmission:
-    """Continues as a workflow of the product if it is given a queue; otherwise its result is that it succeeded."""
+    """Continues as a workflow of the product if it is given a queue; otherwise its result is that
+    it succeeded."""
 
     @workflow.run
     async def run(self, request: dict[str, Any], queue: str = "") -> dict[str, str]:

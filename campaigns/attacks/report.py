@@ -1,7 +1,9 @@
-"""`python -m campaigns.attacks.report`: the page of the documentation with the attacks of the last execution.
+"""`python -m campaigns.attacks.report`: the page of the documentation with the attacks of the last
+execution.
 
-Attacks may be executed in several parts; each writes its outcomes to a file of the folder `build-output/attacks`. The first line of
-a test's docstring says what is protected, and that of its module who attacks.
+Attacks may be executed in several parts; each writes its outcomes to a file of the folder
+`build-output/attacks`. The first line of a test's docstring says what is protected, and that of its
+module who attacks.
 """
 
 import ast
@@ -56,7 +58,9 @@ class Part:
 def write(part: Part, *, folder: Path = RECORDS) -> None:
     """Keep a part for the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{os.getpid()}.json").write_text(json.dumps(asdict(part), indent=1), encoding="utf-8")
+    (folder / f"{os.getpid()}.json").write_text(
+        json.dumps(asdict(part), indent=1), encoding="utf-8"
+    )
 
 
 def read(folder: Path = RECORDS) -> list[Part]:
@@ -64,7 +68,9 @@ def read(folder: Path = RECORDS) -> list[Part]:
     parts = []
     for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
         content = json.loads(path.read_text(encoding="utf-8"))
-        parts.append(Part(**{**content, "outcomes": [Outcome(**item) for item in content["outcomes"]]}))
+        parts.append(
+            Part(**{**content, "outcomes": [Outcome(**item) for item in content["outcomes"]]})
+        )
     return parts
 
 
@@ -82,7 +88,10 @@ def page(parts: Iterable[Part]) -> str:
         "",
         f"- {repelled} of {len(outcomes)} attacks were repelled.",
         f"- Victims that were harmed, or components that were restarted: {harmed or 'none'}.",
-        *(f"- Victim {number}: {text}." for number, text in enumerate((v for p in known for v in p.victims), 1)),
+        *(
+            f"- Victim {number}: {text}."
+            for number, text in enumerate((v for p in known for v in p.victims), 1)
+        ),
         "",
     ]
     by_file: dict[str, list[Outcome]] = defaultdict(list)
@@ -95,7 +104,11 @@ def page(parts: Iterable[Part]) -> str:
 
 def _section(file: str, outcomes: list[Outcome]) -> list[str]:
     module = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    tests = {item.name: item for item in module.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)}
+    tests = {
+        item.name: item
+        for item in module.body
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
     by_name: dict[str, list[Outcome]] = defaultdict(list)
     for item in outcomes:
         by_name[item.test.partition("::")[2].partition("[")[0]].append(item)
@@ -127,7 +140,9 @@ def main() -> int:
     PAGE.write_text(page(parts), encoding="utf-8")
     sys.stdout.write(f"wrote {PAGE.relative_to(ROOT)}\n")
     last = {item.test: item for part in parts for item in part.outcomes}
-    return int(any(part.has_harm for part in parts) or not all(item.is_repelled for item in last.values()))
+    return int(
+        any(part.has_harm for part in parts) or not all(item.is_repelled for item in last.values())
+    )
 
 
 if __name__ == "__main__":

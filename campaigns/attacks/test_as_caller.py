@@ -34,14 +34,19 @@ QUEUE = "inferrun"
 
 
 @pytest.fixture
-async def forge(caller: Client) -> AsyncIterator[Any]:  # Any: an async function with a free-form argument
-    """Executes an activity of the product with any argument; returns its result. Raises WorkflowFailureError."""
+# Any: an async function with a free-form argument
+async def forge(caller: Client) -> AsyncIterator[Any]:
+    """Executes an activity of the product with any argument; returns its result. Raises
+    WorkflowFailureError."""
     queue = f"forger-{uuid.uuid4().hex[:8]}"
 
     async def execute(activity: str, argument: Object, lane: str = "") -> Any:  # Any: plain JSON
         target = f"{QUEUE}-{lane}" if lane else QUEUE
         return await caller.execute_workflow(
-            ForgeActivity.run, args=[activity, target, argument], id=f"forge-{uuid.uuid4().hex}", task_queue=queue
+            ForgeActivity.run,
+            args=[activity, target, argument],
+            id=f"forge-{uuid.uuid4().hex}",
+            task_queue=queue,
         )
 
     async with Worker(caller, task_queue=queue, workflows=[ForgeActivity]):
@@ -65,7 +70,9 @@ class Attacked:
 
         The Job may have been deleted: the victim's Jobs have a short time to live.
         """
-        status = await asyncio.to_thread(self.space.wait_for, self.ref.name, phase="Succeeded", seconds=120)
+        status = await asyncio.to_thread(
+            self.space.wait_for, self.ref.name, phase="Succeeded", seconds=120
+        )
         uid = self.job["metadata"]["uid"]
         assert status["jobStatus"]["uid"] == uid
         assert {item["metadata"]["uid"] for item in jobs_of(self.space, self.ref)} <= {uid}
@@ -84,7 +91,9 @@ def new_name() -> str:
 async def attacked(victim: Victim) -> Attacked:
     """The run that is attacked."""
     name = new_name()
-    await asyncio.to_thread(victim.space.apply, run(name, "actor", parameters=SLEEPING, **LONG_LIMITS))
+    await asyncio.to_thread(
+        victim.space.apply, run(name, "actor", parameters=SLEEPING, **LONG_LIMITS)
+    )
     await asyncio.to_thread(victim.space.wait_for, name, phase="Running", seconds=60)
     ref = ref_of(victim.space, name)
     [job] = jobs_of(victim.space, ref)
@@ -95,7 +104,9 @@ async def started(caller: Client, workflow: str, argument: object) -> WorkflowHa
     return await caller.start_workflow(workflow, argument, id=new_name(), task_queue=QUEUE)
 
 
-async def refusal_of(handle: WorkflowHandle[Any, Any], *, seconds: float = 30) -> WorkflowFailureError:
+async def refusal_of(
+    handle: WorkflowHandle[Any, Any], *, seconds: float = 30
+) -> WorkflowFailureError:
     """The failure with which the workflow ends soon."""
     with pytest.raises(WorkflowFailureError) as failure:
         await asyncio.wait_for(handle.result(), seconds)
@@ -129,13 +140,20 @@ def jobs_of(space: Space, ref: RunRef) -> list[Object]:
 async def test_a_job_of_somebody_else_is_not_stopped(
     tenant: Space, attacked: Attacked, forge: Any, identity: str
 ) -> None:
-    """Another tenant's Job cannot be stopped, whether with its own identity or with that of a run that the attacker owns."""
+    """Another tenant's Job cannot be stopped, whether with its own identity or with that of a run
+    that the attacker owns."""
     job, claimed = attacked.job["metadata"], attacked.ref.model_dump()
     if identity == "own":
         await asyncio.to_thread(tenant.apply, run("own", "actor", parameters={"sleep": "60"}))
         await asyncio.to_thread(tenant.wait_for, "own", phase="Running", seconds=60)
         claimed = {**ref_of(tenant, "own").model_dump(), "namespace": attacked.space.name}
-    argument = {"run": claimed, "job_name": job["name"], "job_uid": job["uid"], "grace_seconds": 0, "snapshot": ""}
+    argument = {
+        "run": claimed,
+        "job_name": job["name"],
+        "job_uid": job["uid"],
+        "grace_seconds": 0,
+        "snapshot": "",
+    }
     with pytest.raises(WorkflowFailureError):
         await forge("StopLaunch", argument, "stop")
     await attacked.succeeds()
@@ -147,7 +165,12 @@ async def test_a_job_of_somebody_else_is_not_stopped(
         ("RecordOutcome", {"phase": "Failed", "reason": "Cancelled", "message": "forged"}),
         (
             "RecordOutcome",
-            {"phase": "Succeeded", "reason": "Succeeded", "message": "forged", "delivery": "ExactlyOnce"},
+            {
+                "phase": "Succeeded",
+                "reason": "Succeeded",
+                "message": "forged",
+                "delivery": "ExactlyOnce",
+            },
         ),
         ("PublishStatus", {"phase": "Pending", "reason": "RetryBackoff", "message": "forged"}),
         ("EditRun", {"edit": "cancel"}),
@@ -168,7 +191,9 @@ async def test_an_activity_is_refused_to_a_foreign_workflow(
 
 
 @pytest.mark.parametrize("sleep", ["15", "0"], ids=["active", "finished"])
-async def test_a_cleanup_started_by_hand_deletes_nothing(victim: Victim, caller: Client, sleep: str) -> None:
+async def test_a_cleanup_started_by_hand_deletes_nothing(
+    victim: Victim, caller: Client, sleep: str
+) -> None:
     """A cleanup workflow that is started by hand deletes nothing."""
     name = new_name()
     await asyncio.to_thread(victim.space.apply, run(name, "actor", parameters={"sleep": sleep}))
@@ -226,17 +251,28 @@ async def test_a_state_that_another_program_continues_with_does_not_end_the_run(
 async def test_cancelling_a_submission_that_continues_with_somebody_elses_run_does_not_cancel_it(
     attacked: Attacked, caller: Client, theirs: str
 ) -> None:
-    """Cancelling a submission that continues as new with another tenant's run does not cancel that run."""
+    """Cancelling a submission that continues as new with another tenant's run does not cancel that
+    run."""
     following = {"name": attacked.ref.name, "uid": attacked.ref.uid}
-    request = {"namespace": attacked.space.name, "configRef": "actor", "following": following, "parameters": SLEEPING}
+    request = {
+        "namespace": attacked.space.name,
+        "configRef": "actor",
+        "following": following,
+        "parameters": SLEEPING,
+    }
     identity = new_name()
-    await caller.start_workflow("SubmitInferenceRun", args=[request, QUEUE], id=identity, task_queue=theirs)
-    await asyncio.to_thread(attacked.space.wait_for, identity, phase="Running", seconds=60)  # a request like any other
+    await caller.start_workflow(
+        "SubmitInferenceRun", args=[request, QUEUE], id=identity, task_queue=theirs
+    )
+    # a request like any other
+    await asyncio.to_thread(attacked.space.wait_for, identity, phase="Running", seconds=60)
     await caller.get_workflow_handle(identity).cancel()
     await attacked.succeeds()
 
 
-async def test_the_result_of_another_program_is_not_that_of_a_run(victim: Victim, caller: Client, theirs: str) -> None:
+async def test_the_result_of_another_program_is_not_that_of_a_run(
+    victim: Victim, caller: Client, theirs: str
+) -> None:
     """Another program's workflow under a submission's id cannot supply the result of a run."""
     key = new_name()
     request = {"namespace": victim.space.name, "configRef": "actor", "parameters": {"exit": "5"}}
@@ -251,7 +287,9 @@ async def test_the_result_of_another_program_is_not_that_of_a_run(victim: Victim
 @pytest.mark.parametrize("suffix", ["?x=1", "/", "%2F", "#x", "/../other"])
 async def test_a_run_has_no_second_name(attacked: Attacked, caller: Client, suffix: str) -> None:
     """A run cannot be executed again under a second spelling of its workflow id."""
-    alias = RunRef(namespace=attacked.ref.namespace, name=attacked.ref.name + suffix, uid=attacked.ref.uid)
+    alias = RunRef(
+        namespace=attacked.ref.namespace, name=attacked.ref.name + suffix, uid=attacked.ref.uid
+    )
     handle = await caller.start_workflow(
         "InferenceRun", alias.model_dump(), id=run_workflow_id(alias), task_queue=QUEUE
     )
@@ -299,7 +337,10 @@ async def yearly(victim: Victim) -> AsyncIterator[Object]:
     """The request of a schedule of the victim."""
     name = new_name()
     await asyncio.to_thread(victim.space.apply, run(name, "actor", schedule="0 0 1 1 *"))
-    yield {"namespace": victim.space.name, "parent": {"name": name, "uid": ref_of(victim.space, name).uid}}
+    yield {
+        "namespace": victim.space.name,
+        "parent": {"name": name, "uid": ref_of(victim.space, name).uid},
+    }
     victim.space.kubectl("delete", "inferencerun", name)
 
 
@@ -308,7 +349,9 @@ def expect_no_run_of(victim: Victim, request: Object) -> None:
     assert [name for name in names if name.startswith(f"{request['parent']['name']}-")] == []
 
 
-async def test_a_schedule_does_not_start_a_child_on_request(victim: Victim, yearly: Object, caller: Client) -> None:
+async def test_a_schedule_does_not_start_a_child_on_request(
+    victim: Victim, yearly: Object, caller: Client
+) -> None:
     """A scheduled run cannot be created by calling its activity."""
     await refusal_of(await started(caller, "SubmitInferenceRun", yearly))
     expect_no_run_of(victim, yearly)
@@ -324,18 +367,30 @@ async def test_a_schedule_does_not_start_a_child_on_request(victim: Victim, year
         {"namespace": "../x", "configRef": "actor"},
         {"namespace": "kube-system", "configRef": {"name": "a", "namespace": 5}},
         {"namespace": "x", "configRef": "actor", "parameters": {"k": "v" * 70_000}},
-        {"namespace": "x", "configRef": "actor", **{f"unknown-{number}": 1 for number in range(2000)}},
+        {
+            "namespace": "x",
+            "configRef": "actor",
+            **{f"unknown-{number}": 1 for number in range(2000)},
+        },
         {"namespace": "x", "configRef": "actor", "labels": {"inferrun.dev/run-uid": "forged"}},
     ],
     ids=["null", "list", "text", "incomplete", "namespace", "type", "long", "unknown", "label"],
 )
-async def test_an_invalid_request_fails_with_the_field_and_promptly(caller: Client, argument: object) -> None:
+async def test_an_invalid_request_fails_with_the_field_and_promptly(
+    caller: Client, argument: object
+) -> None:
     """An invalid submission fails at once and names the field."""
     assert len(await invalid_request(caller, argument)) < 4096
 
 
-DEEP = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=b'{"a":' * 30_000 + b"1" + b"}" * 30_000))
-LARGE = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=json.dumps({"name": "x" * 1_500_000}).encode()))
+DEEP = RawValue(
+    Payload(metadata={"encoding": b"json/plain"}, data=b'{"a":' * 30_000 + b"1" + b"}" * 30_000)
+)
+LARGE = RawValue(
+    Payload(
+        metadata={"encoding": b"json/plain"}, data=json.dumps({"name": "x" * 1_500_000}).encode()
+    )
+)
 BINARY = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=bytes(range(256))))
 
 
@@ -362,7 +417,9 @@ async def test_a_signal_with_a_payload_that_is_no_input_disturbs_no_run(
     await attacked.succeeds()
 
 
-async def test_an_update_that_no_workflow_handles_is_refused(attacked: Attacked, caller: Client) -> None:
+async def test_an_update_that_no_workflow_handles_is_refused(
+    attacked: Attacked, caller: Client
+) -> None:
     """Unknown updates are rejected."""
     handle = attacked.workflow(caller)
     for name in ("finish", "run"):
@@ -375,7 +432,8 @@ async def test_an_update_that_no_workflow_handles_is_refused(attacked: Attacked,
 async def test_a_workflow_under_another_id_neither_reads_nor_edits_a_run(
     attacked: Attacked, caller: Client, update: str
 ) -> None:
-    """A workflow that is given another tenant's run can neither read its progress nor suspend, resume or cancel it."""
+    """A workflow that is given another tenant's run can neither read its progress nor suspend,
+    resume or cancel it."""
     handle = await started(caller, "InferenceRun", attacked.ref.model_dump())
     with pytest.raises((WorkflowQueryFailedError, RPCError)):
         await handle.query("progress")
@@ -388,7 +446,8 @@ async def test_a_workflow_under_another_id_neither_reads_nor_edits_a_run(
 async def test_an_update_with_a_payload_that_is_no_argument_edits_no_run(
     attacked: Attacked, caller: Client, payload: RawValue
 ) -> None:
-    """An update that is refused, as its run is not suspended, does not affect the run, whatever its payload."""
+    """An update that is refused, as its run is not suspended, does not affect the run, whatever its
+    payload."""
     handle = attacked.workflow(caller)
     with pytest.raises((WorkflowUpdateFailedError, RPCError)):
         await asyncio.wait_for(handle.execute_update("resume", payload), 60)
@@ -400,7 +459,9 @@ async def test_a_schedule_of_somebody_else_does_not_start_a_child(
 ) -> None:
     """Another tenant's schedule cannot be made to create a run."""
     identity = new_name()
-    action = ScheduleActionStartWorkflow("SubmitInferenceRun", yearly, id=identity, task_queue=QUEUE)
+    action = ScheduleActionStartWorkflow(
+        "SubmitInferenceRun", yearly, id=identity, task_queue=QUEUE
+    )
     forged = await caller.create_schedule(identity, Schedule(action=action, spec=ScheduleSpec()))
     try:
         await forged.trigger()
@@ -449,13 +510,17 @@ async def test_a_submission_with_a_value_that_is_not_allowed_fails_with_its_fiel
     assert field in await invalid_request(caller, request)
 
 
-async def test_terminating_a_workflow_does_not_lose_its_run(attacked: Attacked, caller: Client) -> None:
+async def test_terminating_a_workflow_does_not_lose_its_run(
+    attacked: Attacked, caller: Client
+) -> None:
     """Terminating a run's workflow does not lose the run."""
     await attacked.workflow(caller).terminate()
     await attacked.succeeds()
 
 
-async def test_another_workflow_under_the_id_of_a_run_does_not_lose_it(attacked: Attacked, caller: Client) -> None:
+async def test_another_workflow_under_the_id_of_a_run_does_not_lose_it(
+    attacked: Attacked, caller: Client
+) -> None:
     """Occupying a run's workflow id does not lose the run."""
     await attacked.workflow(caller).terminate()
     squatter = await caller.start_workflow(
@@ -463,4 +528,6 @@ async def test_another_workflow_under_the_id_of_a_run_does_not_lose_it(attacked:
     )
     await asyncio.sleep(3)
     await squatter.terminate()
-    await asyncio.to_thread(attacked.space.wait_for, attacked.ref.name, phase="Succeeded", seconds=180)
+    await asyncio.to_thread(
+        attacked.space.wait_for, attacked.ref.name, phase="Succeeded", seconds=180
+    )

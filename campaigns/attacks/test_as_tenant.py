@@ -22,7 +22,12 @@ SECONDS = 30
 
 def ours(name: str, **spec: Any) -> Object:  # Any: free-form spec
     """A config of the built-in runner."""
-    kserve = {"modelName": "m", "modelUrl": "http://model.invalid", "modelVersion": "v2", "modelInputName": "i"}
+    kserve = {
+        "modelName": "m",
+        "modelUrl": "http://model.invalid",
+        "modelVersion": "v2",
+        "modelInputName": "i",
+    }
     storage = {
         "input": {"file": {"claimName": "c", "path": "in.jsonl"}},
         "output": {"file": {"claimName": "c", "path": "out"}},
@@ -33,7 +38,8 @@ def ours(name: str, **spec: Any) -> Object:  # Any: free-form spec
 
 
 def rejection(space: Space, *manifests: Object) -> str:
-    """Why the manifests are not accepted: kubectl's error, or the message in a status within the time limit."""
+    """Why the manifests are not accepted: kubectl's error, or the message in a status within the
+    time limit."""
     given = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
     done = space.stage.try_kubectl("-n", space.name, "apply", "-f", "-", given=given)
     if done.returncode != 0:
@@ -42,7 +48,9 @@ def rejection(space: Space, *manifests: Object) -> str:
 
     def not_ready() -> str:
         status = (space.get(kind.lower(), name) or {}).get("status") or {}
-        problems = [item["message"] for item in status.get("conditions", ()) if item["status"] == "False"]
+        problems = [
+            item["message"] for item in status.get("conditions", ()) if item["status"] == "False"
+        ]
         return status.get("message") or "; ".join(problems)
 
     return until(not_ready, seconds=SECONDS, what=f"{kind} {name} is rejected")
@@ -56,16 +64,24 @@ def test_a_config_of_another_namespace_is_refused_whether_or_not_it_exists(
     body = run("borrow", "x")
     body["spec"]["configRef"] = {"name": name, "namespace": victim.space.name}
     tenant.apply(body)
-    status = tenant.wait_for("borrow", phase="Pending", reason="ConfigNamespaceNotAllowed", seconds=SECONDS)
+    status = tenant.wait_for(
+        "borrow", phase="Pending", reason="ConfigNamespaceNotAllowed", seconds=SECONDS
+    )
     assert name not in status["message"]
 
 
 @pytest.mark.parametrize("end", ["input", "output"])
-def test_a_secret_of_another_namespace_is_not_mounted(tenant: Space, victim: Victim, end: str) -> None:
+def test_a_secret_of_another_namespace_is_not_mounted(
+    tenant: Space, victim: Victim, end: str
+) -> None:
     """A Secret of another namespace cannot be mounted."""
     secret = f"token-{uuid.uuid4().hex[:6]}"
-    victim.space.kubectl("create", "secret", "generic", secret, "--from-literal=server-url=http://127.0.0.1:9")
-    tenant.kubectl("create", "secret", "generic", "own", "--from-literal=server-url=http://data.invalid")
+    victim.space.kubectl(
+        "create", "secret", "generic", secret, "--from-literal=server-url=http://127.0.0.1:9"
+    )
+    tenant.kubectl(
+        "create", "secret", "generic", "own", "--from-literal=server-url=http://data.invalid"
+    )
     own, stolen = {"name": "own"}, {"name": secret, "namespace": victim.space.name}
     ends = {"input": own, "output": own, end: stolen}
     storage = {
@@ -97,7 +113,9 @@ def test_a_path_that_leaves_the_claim_is_rejected(tenant: Space, path: str) -> N
     assert "storage.input.file.path" in rejection(tenant, ours("escape", storage=storage))
 
 
-@pytest.mark.parametrize("account", ["default", "user", "kube-system:clusterrole-aggregation-controller"])
+@pytest.mark.parametrize(
+    "account", ["default", "user", "kube-system:clusterrole-aggregation-controller"]
+)
 def test_a_service_account_that_is_not_allowed_is_rejected(tenant: Space, account: str) -> None:
     """Service accounts that the administrator has not allowed are rejected."""
     assert "serviceAccountName" in rejection(tenant, config("account", serviceAccountName=account))
@@ -114,8 +132,11 @@ def test_a_service_account_that_is_not_allowed_is_rejected(tenant: Space, accoun
     ],
     ids=str,
 )
-def test_a_node_or_a_priority_that_is_not_allowed_is_rejected(tenant: Space, field: str, value: object) -> None:
-    """Nodes, tolerations, priorities and runtimes that the administrator has not allowed are rejected."""
+def test_a_node_or_a_priority_that_is_not_allowed_is_rejected(
+    tenant: Space, field: str, value: object
+) -> None:
+    """Nodes, tolerations, priorities and runtimes that the administrator has not allowed are
+    rejected."""
     assert field in rejection(tenant, config("placed", **{field: value}))
 
 
@@ -142,7 +163,10 @@ def test_root_is_rejected(tenant: Space, user: object) -> None:
 def test_a_header_that_changes_the_framing_is_rejected(tenant: Space, header: str) -> None:
     """Headers that change the framing of HTTP messages are rejected."""
     call = {"path": "/x", "verb": "POST", "endpointRef": {"name": "data"}, "headers": [header]}
-    storage = {"input": {"file": {"claimName": "c", "path": "in.jsonl"}}, "output": {"krateo": {"api": call}}}
+    storage = {
+        "input": {"file": {"claimName": "c", "path": "in.jsonl"}},
+        "output": {"krateo": {"api": call}},
+    }
     assert "headers" in rejection(tenant, ours("framing", storage=storage))
 
 
@@ -156,7 +180,9 @@ def test_a_status_cannot_be_written(tenant: Space) -> None:
     assert "forbidden" in done.stderr.lower()
 
 
-@pytest.mark.parametrize("label", ["kueue.x-k8s.io/priority-class", "inferrun.dev/installation", "team"])
+@pytest.mark.parametrize(
+    "label", ["kueue.x-k8s.io/priority-class", "inferrun.dev/installation", "team"]
+)
 def test_a_label_that_is_not_allowed_does_not_reach_the_job(tenant: Space, label: str) -> None:
     """Labels and annotations that are not allowed do not reach the Job."""
     body = run("label", "actor")
@@ -182,7 +208,9 @@ def test_a_label_that_hides_a_live_job_does_not_stop_its_clock(tenant: Space) ->
     tenant.apply(run("hidden", "actor", timeoutSeconds=8, parameters={"sleep": "600"}))
     tenant.wait_for("hidden", phase="Running", seconds=60)
     [job] = tenant.items("jobs")
-    tenant.kubectl("label", "job", job["metadata"]["name"], "inferrun.dev/ended=true", "--overwrite")
+    tenant.kubectl(
+        "label", "job", job["metadata"]["name"], "inferrun.dev/ended=true", "--overwrite"
+    )
     tenant.wait_for("hidden", phase="Failed", reason="DeadlineExceeded", seconds=60)
     assert not tenant.items("pods")
 
@@ -192,7 +220,9 @@ def test_a_label_that_hides_a_job_does_not_hide_its_end(tenant: Space) -> None:
     tenant.apply(run("quiet", "actor", parameters={"sleep": "6"}))
     until(lambda: tenant.items("jobs"), seconds=SECONDS, what="a Job")
     [job] = tenant.items("jobs")
-    tenant.kubectl("label", "job", job["metadata"]["name"], "inferrun.dev/ended=true", "--overwrite")
+    tenant.kubectl(
+        "label", "job", job["metadata"]["name"], "inferrun.dev/ended=true", "--overwrite"
+    )
     tenant.wait_for("quiet", phase="Succeeded", seconds=120)
 
 
@@ -203,7 +233,12 @@ ESCAPED = 'secret "a\x1b[" not found \x1b]8;;http://attacker.invalid\x07 \u202e'
 def forged_event(pod: Object, reason: str, number: int) -> Object:
     """An Event about a Pod, with a time that is not one and a message for terminals."""
     metadata = pod["metadata"]
-    about = {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
+    about = {
+        "kind": "Pod",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -220,10 +255,19 @@ def forged_event(pod: Object, reason: str, number: int) -> Object:
 @pytest.mark.parametrize("code", ["0", "6"])
 def test_metadata_and_events_that_a_user_forges_are_data(tenant: Space, code: str) -> None:
     """Forged metadata and Events are treated as data."""
-    tenant.apply(run("edited", "actor", timeoutSeconds=600, parameters={"sleep": "10", "exit": code}))
+    tenant.apply(
+        run("edited", "actor", timeoutSeconds=600, parameters={"sleep": "10", "exit": code})
+    )
     tenant.wait_for("edited", phase="Running", seconds=60)
     [job], [pod] = tenant.items("jobs"), tenant.items("pods")
-    reasons = ("Started", "FailedMount", "FailedCreate", "Pulling", "Failed", "FailedToRetrieveImagePullSecret")
+    reasons = (
+        "Started",
+        "FailedMount",
+        "FailedCreate",
+        "Pulling",
+        "Failed",
+        "FailedToRetrieveImagePullSecret",
+    )
     tenant.apply(*(forged_event(pod, reason, number) for number, reason in enumerate(reasons)))
     annotations = {
         ANNOTATION_SECONDS_LEFT: "\u00b2" * 5,
@@ -232,7 +276,11 @@ def test_metadata_and_events_that_a_user_forges_are_data(tenant: Space, code: st
         "padding": "x" * 100_000,
     }
     tenant.kubectl(
-        "patch", "job", job["metadata"]["name"], "-p", json.dumps({"metadata": {"annotations": annotations}})
+        "patch",
+        "job",
+        job["metadata"]["name"],
+        "-p",
+        json.dumps({"metadata": {"annotations": annotations}}),
     )
     entry = {
         "manager": "kubelet",
@@ -253,10 +301,17 @@ def test_metadata_and_events_that_a_user_forges_are_data(tenant: Space, code: st
 
 @pytest.mark.parametrize(
     "spec",
-    [{"activeDeadlineSeconds": 1}, {"parallelism": 5}, {"suspend": True}, {"ttlSecondsAfterFinished": 0}],
+    [
+        {"activeDeadlineSeconds": 1},
+        {"parallelism": 5},
+        {"suspend": True},
+        {"ttlSecondsAfterFinished": 0},
+    ],
     ids=str,
 )
-def test_an_edit_of_the_job_of_a_run_is_reported_or_has_no_effect(tenant: Space, spec: Object) -> None:
+def test_an_edit_of_the_job_of_a_run_is_reported_or_has_no_effect(
+    tenant: Space, spec: Object
+) -> None:
     """Edits of a run's Job are reported or have no effect."""
     tenant.apply(run("changed", "actor", backoffLimit=0, parameters={"sleep": "8"}))
     tenant.wait_for("changed", phase="Running", seconds=60)
@@ -266,7 +321,9 @@ def test_an_edit_of_the_job_of_a_run_is_reported_or_has_no_effect(tenant: Space,
 
     def is_settled() -> bool:
         nonlocal most
-        live = [pod for pod in tenant.items("pods") if pod["status"]["phase"] in ("Pending", "Running")]
+        live = [
+            pod for pod in tenant.items("pods") if pod["status"]["phase"] in ("Pending", "Running")
+        ]
         most = max(most, len([pod for pod in live if "deletionTimestamp" not in pod["metadata"]]))
         status = tenant.status("changed")
         is_held = status["phase"] == "Pending" and status["reason"] == "Queued"
@@ -281,7 +338,10 @@ def _padded(name: str, size: int) -> Object:
 
 
 def _keys(name: str, count: int) -> Object:
-    return ours(name, storage={"input": {f"k{number}": 1 for number in range(count)}, "output": {"file": {}}})
+    return ours(
+        name,
+        storage={"input": {f"k{number}": 1 for number in range(count)}, "output": {"file": {}}},
+    )
 
 
 def _nested(name: str, depth: int) -> Object:
@@ -293,10 +353,16 @@ def _nested(name: str, depth: int) -> Object:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: _padded("large", 1_300_000), lambda: _keys("large", 100_000), lambda: _nested("large", 900)],
+    [
+        lambda: _padded("large", 1_300_000),
+        lambda: _keys("large", 100_000),
+        lambda: _nested("large", 900),
+    ],
     ids=["1.3 MB", "100,000 unknown keys", "nested 900 deep"],
 )
-def test_a_huge_config_and_runs_of_it_are_reported_and_harm_nobody(tenant: Space, make: Callable[[], Object]) -> None:
+def test_a_huge_config_and_runs_of_it_are_reported_and_harm_nobody(
+    tenant: Space, make: Callable[[], Object]
+) -> None:
     """Very large configs and their runs are reported and affect nobody else."""
     body = json.dumps(make())
     done = tenant.stage.try_kubectl("-n", tenant.name, "create", "-f", "-", given=body)
@@ -306,10 +372,18 @@ def test_a_huge_config_and_runs_of_it_are_reported_and_harm_nobody(tenant: Space
     tenant.apply(*(run(name, "large", pendingTimeoutSeconds=20) for name in names))
 
     def unreported() -> list[str]:
-        found = {item["metadata"]["name"]: item.get("status") or {} for item in tenant.items("inferenceruns")}
+        found = {
+            item["metadata"]["name"]: item.get("status") or {}
+            for item in tenant.items("inferenceruns")
+        }
         return [name for name in names if not found[name].get("message")]
 
-    until(lambda: not unreported(), seconds=SECONDS, what="every run says what is wrong", now=unreported)
+    until(
+        lambda: not unreported(),
+        seconds=SECONDS,
+        what="every run says what is wrong",
+        now=unreported,
+    )
     for name in names:
         assert len(tenant.status(name)["message"]) <= 4096
 
@@ -346,7 +420,9 @@ NOT_CALLED = re.compile(r"which runs must not reach|not a valid URL")
 
 
 def _server_of(stage: Stage) -> str:
-    return stage.kubectl("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
+    return stage.kubectl(
+        "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -363,7 +439,9 @@ def _server_of(stage: Stage) -> str:
         "hexadecimal",
     ],
 )
-def test_our_runner_does_not_call_the_control_plane(tenant: Space, stage: Stage, spelling: str) -> None:
+def test_our_runner_does_not_call_the_control_plane(
+    tenant: Space, stage: Stage, spelling: str
+) -> None:
     """The built-in runner does not call the control plane.
 
     Only addresses of this machine: link-local ones are covered by tests that send nothing.
@@ -384,7 +462,10 @@ def test_our_runner_does_not_call_the_control_plane(tenant: Space, stage: Stage,
     secret = f"--from-literal=server-url={addresses[spelling]}"
     tenant.kubectl("create", "secret", "generic", "target", secret)
     call = {"path": "/", "verb": "GET", "endpointRef": {"name": "target"}}
-    storage = {"input": {"krateo": {"api": call}}, "output": {"krateo": {"api": {**call, "verb": "POST"}}}}
+    storage = {
+        "input": {"krateo": {"api": call}},
+        "output": {"krateo": {"api": {**call, "verb": "POST"}}},
+    }
     tenant.apply(ours("inside", storage=storage, backoffLimit=0), run("inside", "inside"))
     status = tenant.wait_for("inside", phase="Failed", seconds=90)
     assert NOT_CALLED.search(status["message"]), status["message"]
@@ -395,7 +476,9 @@ def log_of(stage: Stage, component: str) -> str:
     return stage.kubectl("-n", SYSTEM, "logs", f"deployment/inferrun-{component}", "--tail=20000")
 
 
-async def test_secrets_of_a_run_can_be_read_in_its_secret_alone(tenant: Space, stage: Stage, caller: Client) -> None:
+async def test_secrets_of_a_run_can_be_read_in_its_secret_alone(
+    tenant: Space, stage: Stage, caller: Client
+) -> None:
     """Secret values appear nowhere but in the run's Secret."""
     canary = f"c4nary{uuid.uuid4().hex[:8]}"
     address = f"--from-literal=server-url=http://user:{canary}@data.invalid"
@@ -404,7 +487,12 @@ async def test_secrets_of_a_run_can_be_read_in_its_secret_alone(tenant: Space, s
     tenant.kubectl("create", "secret", "generic", "other", *elsewhere)
     tenant.kubectl("create", "secret", "generic", "header", f"--from-literal=value={canary}")
     hidden = [{"name": "X-Key", "secretKeyRef": {"name": "header", "key": "value"}}]
-    call = {"path": f"/x?key={canary}", "verb": "POST", "endpointRef": {"name": "own"}, "headersFrom": hidden}
+    call = {
+        "path": f"/x?key={canary}",
+        "verb": "POST",
+        "endpointRef": {"name": "own"},
+        "headersFrom": hidden,
+    }
     other = {**call, "endpointRef": {"name": "other"}}
     storage = {"input": {"krateo": {"api": call}}, "output": {"krateo": {"api": other}}}
     tenant.apply(ours("secretive", storage=storage, backoffLimit=0), run("secretive", "secretive"))

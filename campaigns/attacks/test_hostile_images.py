@@ -15,7 +15,11 @@ CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)")
 """As CommonMark defines it: what is between two runs of equally many backticks."""
 
 FORGED = json.dumps(
-    {"status": "Succeeded", "delivery": "ExactlyOnce", "records": {"total": 9, "completed": 9, "failed": 0}}
+    {
+        "status": "Succeeded",
+        "delivery": "ExactlyOnce",
+        "records": {"total": 9, "completed": 9, "failed": 0},
+    }
 )
 
 
@@ -49,7 +53,9 @@ def everything_about(space: Space, name: str) -> list[str]:
     """The texts in the status and in the Events of a run."""
     status: Object = space.status(name)
     status.pop("contract", None)
-    events = [item["message"] for item in space.items("events") if item["involvedObject"]["name"] == name]
+    events = [
+        item["message"] for item in space.items("events") if item["involvedObject"]["name"] == name
+    ]
     return [*texts(status), *events]
 
 
@@ -74,7 +80,9 @@ def test_a_custom_image_cannot_claim_to_have_written_exactly_once(tenant: Space)
     ],
     ids=["ansi", "lines", "bidi", "markdown", "shell", "html", "long", "control"],
 )
-async def test_a_message_of_a_container_is_data(tenant: Space, caller: Client, message: str) -> None:
+async def test_a_message_of_a_container_is_data(
+    tenant: Space, caller: Client, message: str
+) -> None:
     """A container's termination message is treated as data."""
     tenant.apply(run("talk", "actor", parameters={"say": message, "exit": "4"}))
     status = await asyncio.to_thread(tenant.wait_for, "talk", phase="Failed", seconds=90)
@@ -108,7 +116,9 @@ def test_any_exit_code_is_a_failure_with_that_code(tenant: Space, code: str) -> 
 
 def test_a_container_that_ignores_sigterm_ends_at_its_deadline(tenant: Space) -> None:
     """A container that ignores SIGTERM is stopped at its deadline."""
-    tenant.apply(run("stubborn", "actor", timeoutSeconds=4, parameters={"sleep": "600", "ignore": "yes"}))
+    tenant.apply(
+        run("stubborn", "actor", timeoutSeconds=4, parameters={"sleep": "600", "ignore": "yes"})
+    )
     tenant.wait_for("stubborn", phase="Failed", reason="DeadlineExceeded", seconds=60)
 
 

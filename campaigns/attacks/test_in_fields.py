@@ -1,4 +1,5 @@
-"""Attacks by what a user of one namespace writes into configs, runs, and the objects and folders that they refer to."""
+"""Attacks by what a user of one namespace writes into configs, runs, and the objects and folders
+that they refer to."""
 
 import json
 import re
@@ -31,9 +32,13 @@ def test_a_model_of_another_namespace_is_refused_whether_or_not_it_exists(
     name = f"model-{uuid.uuid4().hex[:6]}"
     if recording:
         play(victim.space, merged(recorded(recording), {"metadata": {"name": name}}))
-    tenant.apply(ours("borrow", kserve={"serviceRef": {"name": name, "namespace": victim.space.name}}))
+    tenant.apply(
+        ours("borrow", kserve={"serviceRef": {"name": name, "namespace": victim.space.name}})
+    )
     tenant.apply(run("borrow", "borrow"))
-    status = tenant.wait_for("borrow", phase="Pending", reason="ModelNamespaceNotAllowed", seconds=SECONDS)
+    status = tenant.wait_for(
+        "borrow", phase="Pending", reason="ModelNamespaceNotAllowed", seconds=SECONDS
+    )
     assert name not in status["message"]
     assert not tenant.items("jobs")
 
@@ -55,10 +60,19 @@ PASSWORD = "c4nary"
     ],
     ids=["api server", "userinfo", "file", "mapped", "lines", "long", "malformed"],
 )
-def test_a_forged_address_of_a_model_is_reported_and_not_called(tenant: Space, stage: Stage, url: str) -> None:
+def test_a_forged_address_of_a_model_is_reported_and_not_called(
+    tenant: Space, stage: Stage, url: str
+) -> None:
     """A forged model address is reported and not called."""
-    forged = {"address": {"url": url}, "url": url, "components": {"predictor": {"url": url, "address": {"url": url}}}}
-    play(Space(stage, tenant.name), merged(standard(), {"metadata": {"name": "forged"}, "status": forged}))
+    forged = {
+        "address": {"url": url},
+        "url": url,
+        "components": {"predictor": {"url": url, "address": {"url": url}}},
+    }
+    play(
+        Space(stage, tenant.name),
+        merged(standard(), {"metadata": {"name": "forged"}, "status": forged}),
+    )
     tenant.apply(ours("forged", kserve={"serviceRef": {"name": "forged"}}, backoffLimit=0))
     tenant.apply(run("forged", "forged", pendingTimeoutSeconds=15))
     status = tenant.wait_for("forged", phase="Failed", seconds=120)
@@ -77,20 +91,34 @@ def test_a_huge_object_of_kserve_is_reported(tenant: Space, stage: Stage, kind: 
         deep = {"deep": deep}
     choices: dict[str, dict[str, Any]] = {  # Any: parts of an object
         "annotation": {"metadata": {"annotations": {"padding": "x" * 100_000}}},
-        "conditions": {"status": {"conditions": [{"type": "Ready", "status": "False", "message": "y" * 90_000}]}},
+        "conditions": {
+            "status": {
+                "conditions": [{"type": "Ready", "status": "False", "message": "y" * 90_000}]
+            }
+        },
         "deep": {"spec": {"deep": deep}},
     }
-    play(Space(stage, tenant.name), merged(merged(standard(), {"metadata": {"name": "huge"}}), choices[kind]))
+    play(
+        Space(stage, tenant.name),
+        merged(merged(standard(), {"metadata": {"name": "huge"}}), choices[kind]),
+    )
     tenant.apply(ours("huge", kserve={"serviceRef": {"name": "huge"}}, backoffLimit=0))
     tenant.apply(run("huge", "huge", pendingTimeoutSeconds=15))
-    until(lambda: tenant.status("huge").get("message"), seconds=SECONDS, what="the run says what it waits for")
+    until(
+        lambda: tenant.status("huge").get("message"),
+        seconds=SECONDS,
+        what="the run says what it waits for",
+    )
     status = tenant.wait_for("huge", phase="Failed", seconds=120)
     assert len(status["message"]) <= 4096
 
 
 FORBIDDEN: dict[str, Object] = {
     "tokenAudience": {
-        "kserve": {"modelUrl": "http://model.invalid", "tokenAudience": "https://kubernetes.default.svc"}
+        "kserve": {
+            "modelUrl": "http://model.invalid",
+            "tokenAudience": "https://kubernetes.default.svc",
+        }
     },
     "warmUpSeconds": {"kserve": {"modelUrl": "http://model.invalid", "warmUpSeconds": -1}},
     "serviceRef": {"kserve": {"serviceRef": {"name": "x", "kind": "Secret"}}},
@@ -137,7 +165,9 @@ def test_a_run_with_a_value_that_is_not_allowed_is_rejected_with_its_field(
 
 
 @pytest.mark.parametrize("spec", [{"dryRun": True}, {"shards": 3}], ids=str)
-def test_a_custom_image_is_not_executed_as_what_only_our_runner_can_do(tenant: Space, spec: Object) -> None:
+def test_a_custom_image_is_not_executed_as_what_only_our_runner_can_do(
+    tenant: Space, spec: Object
+) -> None:
     """A custom image is not used for features that only the built-in runner has."""
     tenant.apply(run("custom", "actor", pendingTimeoutSeconds=10, **spec))
     [field] = spec
@@ -170,11 +200,18 @@ def _what_is_wrong_with_retry(tenant: Space, name: str) -> str:
         message = str(tenant.status(name).get("message", ""))
         return message if "retryOf" in message else None
 
-    return until(look, seconds=60, what=f"{name} says that there is no run to retry", now=lambda: tenant.status(name))
+    return until(
+        look,
+        seconds=60,
+        what=f"{name} says that there is no run to retry",
+        now=lambda: tenant.status(name),
+    )
 
 
 STORES: dict[str, Callable[[str], Object]] = {
-    "s3": lambda address: {"s3": {"bucket": "records", "path": "x", "endpoint": f"http://{address}"}},
+    "s3": lambda address: {
+        "s3": {"bucket": "records", "path": "x", "endpoint": f"http://{address}"}
+    },
     "http": lambda address: {"http": {"url": f"http://{address}/x.jsonl", "format": "jsonl"}},
     "sql": lambda _address: {"sql": {"credentialsRef": {"name": "database"}, "query": "select 1"}},
 }
@@ -182,15 +219,25 @@ STORES: dict[str, Callable[[str], Object]] = {
 
 @pytest.mark.parametrize(
     ("store", "server"),
-    [("s3", "api server"), ("s3", "loopback"), ("http", "kubelet"), ("http", "temporal"), ("sql", "temporal")],
+    [
+        ("s3", "api server"),
+        ("s3", "loopback"),
+        ("http", "kubelet"),
+        ("http", "temporal"),
+        ("sql", "temporal"),
+    ],
 )
-def test_no_store_calls_the_control_plane(tenant: Space, stage: Stage, store: str, server: str) -> None:
+def test_no_store_calls_the_control_plane(
+    tenant: Space, stage: Stage, store: str, server: str
+) -> None:
     """No store calls the control plane.
 
     Only addresses of this machine: link-local ones are covered by tests that send nothing.
     """
     node = stage.temporal_address.rpartition(":")[0]
-    api = stage.kubectl("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}").split("//")[1]
+    api = stage.kubectl(
+        "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
+    ).split("//")[1]
     address = {
         "api server": api,
         "loopback": "127.0.0.1:8080",
@@ -199,8 +246,16 @@ def test_no_store_calls_the_control_plane(tenant: Space, stage: Stage, store: st
     }[server]
     host, _, port = address.rpartition(":")
     keys = {"host": host, "port": port, "dbname": "d", "username": "u", "password": PASSWORD}
-    tenant.kubectl("create", "secret", "generic", "database", *(f"--from-literal={k}={v}" for k, v in keys.items()))
-    tenant.kubectl("create", "secret", "generic", "handler", "--from-literal=server-url=http://data.invalid")
+    tenant.kubectl(
+        "create",
+        "secret",
+        "generic",
+        "database",
+        *(f"--from-literal={k}={v}" for k, v in keys.items()),
+    )
+    tenant.kubectl(
+        "create", "secret", "generic", "handler", "--from-literal=server-url=http://data.invalid"
+    )
     call = {"path": "/x", "verb": "POST", "endpointRef": {"name": "handler"}}
     storage = {"input": STORES[store](address), "output": {"krateo": {"api": call}}}
     tenant.apply(ours("inside", storage=storage, backoffLimit=0), run("inside", "inside"))
@@ -221,8 +276,12 @@ def test_a_claim_of_another_namespace_cannot_be_named(tenant: Space, claim: str)
 
 def test_the_value_of_a_header_that_ends_its_line_is_reported_and_not_shown(tenant: Space) -> None:
     """A header value with a line break is reported without showing the value."""
-    tenant.kubectl("create", "secret", "generic", "handler", "--from-literal=server-url=http://data.invalid")
-    tenant.kubectl("create", "secret", "generic", "header", f"--from-literal=value={PASSWORD}\r\nX-Injected: 1")
+    tenant.kubectl(
+        "create", "secret", "generic", "handler", "--from-literal=server-url=http://data.invalid"
+    )
+    tenant.kubectl(
+        "create", "secret", "generic", "header", f"--from-literal=value={PASSWORD}\r\nX-Injected: 1"
+    )
     hidden = [{"name": "X-Key", "secretKeyRef": {"name": "header", "key": "value"}}]
     call = {"path": "/x", "verb": "POST", "endpointRef": {"name": "handler"}, "headersFrom": hidden}
     storage = {"input": {"krateo": {"api": call}}, "output": {"krateo": {"api": call}}}
@@ -257,7 +316,11 @@ def test_a_planted_output_neither_makes_a_run_succeed_nor_lets_it_hang(
     assert found is not None
     tenant.apply({**config("later"), "spec": found["spec"]})
     status = until(
-        lambda: found if (found := tenant.status("planted")).get("phase") in ("Succeeded", "Failed") else None,
+        lambda: (
+            found
+            if (found := tenant.status("planted")).get("phase") in ("Succeeded", "Failed")
+            else None
+        ),
         seconds=180,
         what="the run ends",
         now=lambda: tenant.status("planted"),

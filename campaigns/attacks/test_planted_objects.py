@@ -1,4 +1,5 @@
-"""Attacks by objects that a user plants in their own namespace, under the names that the product would use."""
+"""Attacks by objects that a user plants in their own namespace, under the names that the product
+would use."""
 
 import json
 from typing import Any
@@ -18,7 +19,8 @@ SECONDS = 30
 
 
 def waiting_run(tenant: Space, name: str, **spec: Any) -> RunRef:  # Any: fields of the spec
-    """A run that waits for its config, so that its UID is known before anything has been created for it."""
+    """A run that waits for its config, so that its UID is known before anything has been created
+    for it."""
     tenant.apply(run(name, "later", **spec))
     tenant.wait_for(name, phase="Pending", reason="ConfigNotFound", seconds=SECONDS)
     found = tenant.get("inferencerun", name)
@@ -41,24 +43,32 @@ def config_map(ref: RunRef, contract: str, snapshot: str) -> Object:
     }
 
 
-def forged_start(tenant: Space, ref: RunRef, **snapshot: Any) -> CompiledRun:  # Any: fields of the snapshot
+# Any: fields of the snapshot
+def forged_start(tenant: Space, ref: RunRef, **snapshot: Any) -> CompiledRun:
     """What the product would compile, with changes of the snapshot."""
     found = tenant.get("inferencerun", ref.name)
     assert found is not None
-    parsed = parse_config({**config("later"), "metadata": {"name": "later", "namespace": ref.namespace, "uid": "u"}})
+    parsed = parse_config(
+        {**config("later"), "metadata": {"name": "later", "namespace": ref.namespace, "uid": "u"}}
+    )
     compiled = compile_run(parse_run(found), parsed, defaults=Defaults(), runner_account="")
-    return CompiledRun(compiled.base_name, compiled.contract_json, compiled.snapshot.model_copy(update=snapshot))
+    return CompiledRun(
+        compiled.base_name, compiled.contract_json, compiled.snapshot.model_copy(update=snapshot)
+    )
 
 
 def expect_name_taken(tenant: Space, name: str) -> None:
-    """The run reports that the name is taken, whether or not it goes on waiting, and never succeeds."""
+    """The run reports that the name is taken, whether or not it goes on waiting, and never
+    succeeds."""
 
     def taken() -> Object | None:
         status = tenant.status(name)
         assert status.get("phase") != "Succeeded", status
         return status if status.get("reason") == "NameTaken" else None
 
-    status = until(taken, seconds=60, what=f"{name} reports NameTaken", now=lambda: tenant.status(name))
+    status = until(
+        taken, seconds=60, what=f"{name} reports NameTaken", now=lambda: tenant.status(name)
+    )
     assert job_base_name(name, _uid(tenant, name)) in status["message"]
 
 
@@ -84,7 +94,9 @@ def test_a_planted_config_map_is_not_used(tenant: Space, forged: dict[str, Any])
     """A planted ConfigMap is not used."""
     ref = waiting_run(tenant, "planted")
     start = forged_start(tenant, ref, **forged)
-    tenant.apply(config_map(ref, start.contract_json, start.snapshot_json), config("later", backoffLimit=0))
+    tenant.apply(
+        config_map(ref, start.contract_json, start.snapshot_json), config("later", backoffLimit=0)
+    )
     expect_name_taken(tenant, "planted")
     assert not tenant.items("jobs")
 
@@ -93,7 +105,9 @@ def test_a_planted_contract_is_not_used(tenant: Space) -> None:
     """A planted contract is not used."""
     ref = waiting_run(tenant, "planted")
     start = forged_start(tenant, ref)
-    contract = json.dumps({**json.loads(start.contract_json), "parameters": {"sleep": "0", "exit": "0"}})
+    contract = json.dumps(
+        {**json.loads(start.contract_json), "parameters": {"sleep": "0", "exit": "0"}}
+    )
     tenant.apply(config_map(ref, contract, start.snapshot_json), config("later", backoffLimit=0))
     expect_name_taken(tenant, "planted")
 
@@ -118,13 +132,22 @@ def pod_spec(image: str, command: list[str]) -> Object:
         "command": command,
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
-    security = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+    security = {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
     return {"restartPolicy": "Never", "securityContext": security, "containers": [container]}
 
 
 def planted_job(ref: RunRef, *, launch: int = 1, command: str = "exit") -> Object:
-    """A Job with the name and the owner of a run's Job, which writes a result like the built-in runner's."""
-    result = {"status": "Succeeded", "delivery": "ExactlyOnce", "records": {"total": 9, "completed": 9, "failed": 0}}
+    """A Job with the name and the owner of a run's Job, which writes a result like the built-in
+    runner's."""
+    result = {
+        "status": "Succeeded",
+        "delivery": "ExactlyOnce",
+        "records": {"total": 9, "completed": 9, "failed": 0},
+    }
     code = f"open('/dev/termination-log','w').write({json.dumps(result)!r})"
     program = code if command == "exit" else "import time; time.sleep(600)"
     labels = {"app.kubernetes.io/managed-by": "inferrun", "inferrun.dev/run-uid": ref.uid}
@@ -138,12 +161,17 @@ def planted_job(ref: RunRef, *, launch: int = 1, command: str = "exit") -> Objec
         },
         "spec": {
             "backoffLimit": 0,
-            "template": {"metadata": {"labels": labels}, "spec": pod_spec(ACTOR_IMAGE, ["python3", "-c", program])},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": pod_spec(ACTOR_IMAGE, ["python3", "-c", program]),
+            },
         },
     }
 
 
-@pytest.mark.parametrize(("command", "is_owned"), [("exit", True), ("sleep", True), ("exit", False)])
+@pytest.mark.parametrize(
+    ("command", "is_owned"), [("exit", True), ("sleep", True), ("exit", False)]
+)
 def test_a_planted_job_is_not_adopted(tenant: Space, command: str, *, is_owned: bool) -> None:
     """A planted Job is not adopted, with or without an owner."""
     ref = waiting_run(tenant, "adopt")
@@ -163,7 +191,9 @@ def test_a_job_that_is_planted_between_two_attempts_is_not_adopted(tenant: Space
     expect_name_taken(tenant, "retry")
 
 
-def planted_pod(ref: RunRef, job: Object, *, image: str, command: list[str], is_owned: bool) -> Object:
+def planted_pod(
+    ref: RunRef, job: Object, *, image: str, command: list[str], is_owned: bool
+) -> Object:
     """A Pod with the labels of a Job's Pod."""
     labels = dict(job["spec"]["template"]["metadata"]["labels"])
     if not is_owned:
@@ -187,7 +217,8 @@ def planted_pod(ref: RunRef, job: Object, *, image: str, command: list[str], is_
     }
 
 
-def running(tenant: Space, name: str, **spec: Any) -> tuple[RunRef, Object]:  # Any: fields of the spec
+# Any: fields of the spec
+def running(tenant: Space, name: str, **spec: Any) -> tuple[RunRef, Object]:
     """A run whose container runs, and its Job."""
     tenant.apply(run(name, "actor", **spec))
     tenant.wait_for(name, phase="Running", seconds=60)
@@ -199,7 +230,9 @@ SUCCEED = ["python3", "-c", "open('/dev/termination-log','w').write('{\"status\"
 
 
 @pytest.mark.parametrize("is_owned", [False, True], ids=["labels", "labels and owner"])
-def test_a_planted_pod_that_exits_0_does_not_make_the_run_succeed(tenant: Space, *, is_owned: bool) -> None:
+def test_a_planted_pod_that_exits_0_does_not_make_the_run_succeed(
+    tenant: Space, *, is_owned: bool
+) -> None:
     """A planted Pod that exits with 0 does not make the run succeed."""
     ref, job = running(tenant, "fake", parameters={"sleep": "12", "exit": "5"})
     tenant.apply(planted_pod(ref, job, image=ACTOR_IMAGE, command=SUCCEED, is_owned=is_owned))
@@ -231,7 +264,11 @@ def test_the_log_of_a_planted_pod_does_not_set_the_record_counts(tenant: Space) 
     """A planted Pod's log does not set the record counts."""
     ref, job = running(tenant, "counted", parameters={"sleep": "10"})
     line = '{"inferrun": {"total": 9, "completed": 9, "failed": 0}}'
-    talk = ["python3", "-c", f"import time; [print({line!r}, flush=True) or time.sleep(1) for _ in range(8)]"]
+    talk = [
+        "python3",
+        "-c",
+        f"import time; [print({line!r}, flush=True) or time.sleep(1) for _ in range(8)]",
+    ]
     tenant.apply(planted_pod(ref, job, image=ACTOR_IMAGE, command=talk, is_owned=False))
     status = tenant.wait_for("counted", phase="Succeeded", seconds=90)
     assert not status.get("records")

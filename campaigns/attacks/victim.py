@@ -1,4 +1,5 @@
-"""Observes from the outside whether attacks on others have any effect on a user of another namespace."""
+"""Observes from the outside whether attacks on others have any effect on a user of another
+namespace."""
 
 import itertools
 import json
@@ -22,14 +23,17 @@ START_SECONDS = 1.0
 """How long a start may take, and by how much attacks may delay it."""
 
 LOADED_SECONDS = 0.5
-"""If starts take longer than this without attacks, other programs load the machine, and only the delay is judged."""
+"""If starts take longer than this without attacks, other programs load the machine, and only the
+delay is judged."""
 
 
 @dataclass
 class Victim:
-    """Starts a run every few seconds, in a thread, and measures how long its Job takes to be in the status.
+    """Starts a run every few seconds, in a thread, and measures how long its Job takes to be in the
+    status.
 
-    Before that, it does the same without attacks, in the same way and on the same machine, for comparison.
+    Before that, it does the same without attacks, in the same way and on the same machine, for
+    comparison.
     """
 
     space: Space
@@ -62,8 +66,12 @@ class Victim:
     def figures(self) -> str:
         """The starts in one line."""
         load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-        starts = f"time to the Job: during attacks {spread(self.starts)}; before {spread(self.quiet)}"
-        return f"{starts}; allowed {self.limit:.2f} s; {len(self.errors)} errors; load average {load}"
+        starts = (
+            f"time to the Job: during attacks {spread(self.starts)}; before {spread(self.quiet)}"
+        )
+        return (
+            f"{starts}; allowed {self.limit:.2f} s; {len(self.errors)} errors; load average {load}"
+        )
 
     @property
     def limit(self) -> float:
@@ -75,11 +83,24 @@ class Victim:
         """Every run started promptly and succeeded."""
         assert self.errors == []
         assert slowest(self.starts) <= self.limit, self.figures
-        until(lambda: not self._unfinished(), seconds=90, what="every run succeeded", now=self._unfinished)
+        until(
+            lambda: not self._unfinished(),
+            seconds=90,
+            what="every run succeeded",
+            now=self._unfinished,
+        )
 
     def _unfinished(self) -> list[str]:
-        measured = [item for item in self.space.items("inferenceruns") if item["metadata"]["name"].startswith("run-")]
-        return [item["metadata"]["name"] for item in measured if item.get("status", {}).get("phase") != "Succeeded"]
+        measured = [
+            item
+            for item in self.space.items("inferenceruns")
+            if item["metadata"]["name"].startswith("run-")
+        ]
+        return [
+            item["metadata"]["name"]
+            for item in measured
+            if item.get("status", {}).get("phase") != "Succeeded"
+        ]
 
     def _measure(self) -> None:
         with connected(self.space.stage.kubeconfig) as client:
@@ -96,7 +117,9 @@ class Victim:
         call(client, "POST", path, run(name, "actor"))
         created = time.monotonic()
         while not _has_job(call(client, "GET", f"{path}/{name}")):
-            assert time.monotonic() - created < GIVE_UP_SECONDS, f"{name} has no Job after {GIVE_UP_SECONDS} s"
+            assert time.monotonic() - created < GIVE_UP_SECONDS, (
+                f"{name} has no Job after {GIVE_UP_SECONDS} s"
+            )
             time.sleep(0.03)
         return time.monotonic() - created
 
@@ -109,9 +132,7 @@ def slowest(starts: list[float]) -> float:
 def spread(starts: list[float]) -> str:
     """Starts in a few words."""
     median, largest = statistics.median(starts), max(starts)
-    return (
-        f"{len(starts)} runs, median {median:.2f} s, 95th percentile {slowest(starts):.2f} s, maximum {largest:.2f} s"
-    )
+    return f"{len(starts)} runs, median {median:.2f} s, 95th percentile {slowest(starts):.2f} s, maximum {largest:.2f} s"
 
 
 def _has_job(found: Object) -> bool:
@@ -130,8 +151,11 @@ class Components:
         items = json.loads(stage.kubectl("-n", SYSTEM, "get", "pods", "-o", "json"))["items"]
         return cls(
             {
-                item["metadata"]["uid"]: sum(one["restartCount"] for one in item["status"]["containerStatuses"])
+                item["metadata"]["uid"]: sum(
+                    one["restartCount"] for one in item["status"]["containerStatuses"]
+                )
                 for item in items
-                if item["status"]["phase"] == "Running" and "deletionTimestamp" not in item["metadata"]
+                if item["status"]["phase"] == "Running"
+                and "deletionTimestamp" not in item["metadata"]
             }
         )

@@ -1,8 +1,9 @@
-"""A Kubernetes control plane and a Temporal server for one measurement: the real programs, on loopback, in a temporary directory.
+"""A Kubernetes control plane and a Temporal server for one measurement: the real programs, on
+loopback, in a temporary directory.
 
-The programs are those of the development cluster, but there is no scheduler and no kubelet, so Jobs and Pods are created and
-never start. Nothing else uses these servers, so nothing else is measured, and the development cluster is neither slowed down
-nor changed.
+The programs are those of the development cluster, but there is no scheduler and no kubelet, so Jobs
+and Pods are created and never start. Nothing else uses these servers, so nothing else is measured,
+and the development cluster is neither slowed down nor changed.
 """
 
 import json
@@ -16,7 +17,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from campaigns.benchmarks.processes import Launch, Process, free_port, listens, serve, serves_temporal
+from campaigns.benchmarks.processes import (
+    Launch,
+    Process,
+    free_port,
+    listens,
+    serve,
+    serves_temporal,
+)
 from campaigns.benchmarks.temporal_postgresql import Database, temporal_database
 from inferrun.temporal.connection import ATTRIBUTES
 from tools.devcluster.binaries import chosen_temporal
@@ -70,10 +78,11 @@ def control_plane(
 ) -> Iterator[ControlPlane]:
     """Start the servers, with their data in `folder`, and stop them at the end of the block.
 
-    With `postgresql`, Temporal is the deployed server on PostgreSQL rather than the development server; with `newer_temporal`, the
-    development server is that whose workflows can be paused. A server that comes near to
-    its `memory_limit` collects garbage all the time.
-    `controller_requests` limits the requests per second of the controller manager; 20 is its default.
+    With `postgresql`, Temporal is the deployed server on PostgreSQL rather than the development
+    server; with `newer_temporal`, the development server is that whose workflows can be paused. A
+    server that comes near to its `memory_limit` collects garbage all the time.
+    `controller_requests` limits the requests per second of the controller manager; 20 is its
+    default.
     """
     _check(binaries)
     environment = {**server_environment(folder), "GOMEMLIMIT": memory_limit}
@@ -81,7 +90,9 @@ def control_plane(
     with ExitStack() as ends:
 
         def up(name: str, launch: Callable[[int], Launch]) -> int:
-            program, port = serve(name, launch, logs=folder, environment=environment, seconds=START_SECONDS)
+            program, port = serve(
+                name, launch, logs=folder, environment=environment, seconds=START_SECONDS
+            )
             ends.callback(program.stop)
             programs.append(program)
             return port
@@ -102,13 +113,19 @@ def control_plane(
         etcd = up("etcd", lambda port: Launch(_etcd(folder, port, free_port()), listens(port)))
         _accounts_key(folder)
         api = up(
-            "kube-apiserver", lambda port: Launch(_api_server(folder, binaries, port, etcd), _is_ready(folder, port))
+            "kube-apiserver",
+            lambda port: Launch(_api_server(folder, binaries, port, etcd), _is_ready(folder, port)),
         )
         kubeconfig = _kubeconfig(folder, api)
-        limits = [f"--kube-api-qps={controller_requests}", f"--kube-api-burst={controller_requests * 3 // 2}"]
+        limits = [
+            f"--kube-api-qps={controller_requests}",
+            f"--kube-api-burst={controller_requests * 3 // 2}",
+        ]
 
         def manager(port: int) -> Launch:
-            return Launch([*_controller_manager(folder, binaries, port, kubeconfig), *limits], listens(port))
+            return Launch(
+                [*_controller_manager(folder, binaries, port, kubeconfig), *limits], listens(port)
+            )
 
         up("kube-controller-manager", manager)
         yield ControlPlane(
@@ -131,14 +148,18 @@ def _check(binaries: Path) -> None:
     missing = [name for name in names if not (binaries / name).exists()]
     missing += [] if shutil.which("etcd") else ["etcd"]
     if missing:
-        raise MissingPrograms(f"{', '.join(missing)} not found; to install them, run `make cluster`")
+        raise MissingPrograms(
+            f"{', '.join(missing)} not found; to install them, run `make cluster`"
+        )
 
 
 def _temporal(folder: Path, program: Path, port: int, metrics: int) -> list[str]:
-    """The pragmas are those of the development cluster; without them, the server itself would be the bottleneck.
+    """The pragmas are those of the development cluster; without them, the server itself would be
+    the bottleneck.
 
-    The development server reads the registered search attributes from its database for every request, so that new ones are known
-    at once. Here it caches them, as a deployed server does by default; ours are registered when it starts.
+    The development server reads the registered search attributes from its database for every
+    request, so that new ones are known at once. Here it caches them, as a deployed server does by
+    default; ours are registered when it starts.
     """
     flags = [
         "--ip",
@@ -236,7 +257,9 @@ def _kubeconfig(folder: Path, port: int) -> Path:
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "benchmark",
-        "contexts": [{"name": "benchmark", "context": {"cluster": "benchmark", "user": "benchmark"}}],
+        "contexts": [
+            {"name": "benchmark", "context": {"cluster": "benchmark", "user": "benchmark"}}
+        ],
         "clusters": [{"name": "benchmark", "cluster": cluster}],
         "users": [{"name": "benchmark", "user": {"token": TOKEN}}],
     }

@@ -18,7 +18,8 @@ import grpc
 STOP_SECONDS = 20
 POLL_SECONDS = 0.05
 START_ATTEMPTS = 3
-"""Times that a server is started, each on another port: another process may take a port between its choice and its use."""
+"""Times that a server is started, each on another port: another process may take a port between its
+choice and its use."""
 SERVER_PORTS = range(15_000, 30_000)
 TICKS = os.sysconf("SC_CLK_TCK")
 DESCRIBE_NAMESPACE = "/temporal.api.workflowservice.v1.WorkflowService/DescribeNamespace"
@@ -59,9 +60,13 @@ class Process:
         deadline = time.monotonic() + seconds
         while not is_ready():
             if self.child.poll() is not None:
-                raise ExitedAtStart(f"{self.name} exited with code {self.child.returncode}:\n{self.tail()}")
+                raise ExitedAtStart(
+                    f"{self.name} exited with code {self.child.returncode}:\n{self.tail()}"
+                )
             if time.monotonic() > deadline:
-                raise StartFailed(f"{self.name} was not ready after {seconds:.0f} s:\n{self.tail()}")
+                raise StartFailed(
+                    f"{self.name} was not ready after {seconds:.0f} s:\n{self.tail()}"
+                )
             time.sleep(POLL_SECONDS)
 
     def tail(self) -> str:
@@ -79,7 +84,12 @@ class Process:
 
 
 def start(
-    name: str, command: Sequence[str], *, logs: Path, environment: Mapping[str, str], folder: Path | None = None
+    name: str,
+    command: Sequence[str],
+    *,
+    logs: Path,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
 ) -> Process:
     """Start a program with exactly this environment; its output is written to `<name>.log`."""
     log = logs / f"{name}.log"
@@ -111,7 +121,8 @@ def serve(
     environment: Mapping[str, str],
     seconds: float,
 ) -> tuple[Process, int]:
-    """Start a server on a free loopback port, and on another port if it exits; returns it and its port. Raises StartFailed."""
+    """Start a server on a free loopback port, and on another port if it exits; returns it and its
+    port. Raises StartFailed."""
     for attempt in range(1, START_ATTEMPTS + 1):
         port = free_port()
         planned = launch(port)
@@ -130,7 +141,8 @@ def serve(
 
 
 def cpu_seconds(pid: int, *, of_ended_children: bool = False) -> float:
-    """User and system CPU time of a process, in seconds. The name in the second field may contain spaces."""
+    """User and system CPU time of a process, in seconds. The name in the second field may contain
+    spaces."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11 : 15 if of_ended_children else 13])) / TICKS
 
@@ -142,7 +154,8 @@ def memory_mib(pid: int, field: str) -> float:
 
 
 def free_port() -> int:
-    """A loopback port that is currently unused, below those that the kernel gives to outgoing connections."""
+    """A loopback port that is currently unused, below those that the kernel gives to outgoing
+    connections."""
     while True:
         port = random.choice(SERVER_PORTS)  # noqa: S311 -- not a secret
         with socket.socket() as listener, suppress(OSError):
@@ -162,7 +175,8 @@ def listens(port: int) -> Callable[[], bool]:
 
 
 def serves_temporal(port: int) -> Callable[[], bool]:
-    """A probe that asks a Temporal server for its default namespace: its port is open some time before it answers."""
+    """A probe that asks a Temporal server for its default namespace: its port is open some time
+    before it answers."""
 
     def condition() -> bool:
         with suppress(grpc.RpcError), grpc.insecure_channel(f"127.0.0.1:{port}") as channel:

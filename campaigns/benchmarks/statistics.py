@@ -32,6 +32,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile: the smallest value that is not exceeded by this share (0 to 1) of the values."""
+    """The nearest-rank percentile: the smallest value that is not exceeded by this share (0 to 1)
+    of the values."""
     ranked = sorted(values)
     return ranked[max(0, math.ceil(share * len(ranked)) - 1)]

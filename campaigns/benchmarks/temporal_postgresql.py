@@ -1,4 +1,5 @@
-"""The deployed Temporal server, its four services in one process, on a real PostgreSQL with that server's own defaults.
+"""The deployed Temporal server, its four services in one process, on a real PostgreSQL with that
+server's own defaults.
 
 Assumes that the databases are empty. Everything listens on loopback.
 """
@@ -23,7 +24,8 @@ DATABASES = {"temporal": "temporal", "temporal_visibility": "visibility"}
 """Each database and the folder of its schema."""
 
 SETTINGS = {"fsync": "on", "shared_buffers": "128MB", "max_connections": "200"}
-"""Those that the tests change have PostgreSQL's defaults again; the four services of one replica open up to 160 connections."""
+"""Those that the tests change have PostgreSQL's defaults again; the four services of one replica
+open up to 160 connections."""
 
 SHARDS, MAX_CONNECTIONS = 512, 20
 """As in the recipe, docs/how-to/temporal-postgresql.md."""
@@ -39,7 +41,8 @@ class Database:
     server: Postgres
 
     def cpu_seconds(self) -> float:
-        """CPU time used so far by the server and by all its processes, those that have ended included."""
+        """CPU time used so far by the server and by all its processes, those that have ended
+        included."""
         with self.server.connect() as connection:
             backend = Path(f"/proc/{connection.info.backend_pid}/stat")
             server = int(backend.read_text().rpartition(")")[2].split()[1])
@@ -51,7 +54,9 @@ class Database:
 
     def stored_bytes(self) -> int:
         """The size of the two databases."""
-        query = "SELECT sum(pg_database_size(datname))::bigint FROM pg_database WHERE datname = ANY(%s)"
+        query = (
+            "SELECT sum(pg_database_size(datname))::bigint FROM pg_database WHERE datname = ANY(%s)"
+        )
         return int(self.server.execute(query, list(DATABASES))[0][0])
 
     def connections(self) -> int:
@@ -65,7 +70,15 @@ class Database:
         config = folder / "temporal-config"
         config.mkdir(exist_ok=True)
         (config / "development.yaml").write_text(json.dumps(self._config(port, metrics)))
-        command = [str(program), "--root", str(folder), "--config", config.name, "--allow-no-auth", "start"]
+        command = [
+            str(program),
+            "--root",
+            str(folder),
+            "--config",
+            config.name,
+            "--allow-no-auth",
+            "start",
+        ]
         return Launch(command, _serves_default(port))
 
     def _config(self, port: int, metrics: int) -> dict[str, Any]:  # Any: YAML
@@ -79,22 +92,38 @@ class Database:
             "maxIdleConns": MAX_CONNECTIONS,
             "maxConnLifetime": "1h",
         }
-        ports = {"frontend": port, **{name: free_port() for name in ("history", "matching", "worker")}}
-        own = {"enabled": True, "initialFailoverVersion": 1, "rpcName": "frontend", "rpcAddress": f"127.0.0.1:{port}"}
+        ports = {
+            "frontend": port,
+            **{name: free_port() for name in ("history", "matching", "worker")},
+        }
+        own = {
+            "enabled": True,
+            "initialFailoverVersion": 1,
+            "rpcName": "frontend",
+            "rpcAddress": f"127.0.0.1:{port}",
+        }
         return {
             "log": {"stdout": True, "level": "error"},
             "persistence": {
                 "defaultStore": "temporal",
                 "visibilityStore": "temporal_visibility",
                 "numHistoryShards": SHARDS,
-                "datastores": {name: {"sql": {**database, "databaseName": name}} for name in DATABASES},
+                "datastores": {
+                    name: {"sql": {**database, "databaseName": name}} for name in DATABASES
+                },
             },
             "global": {
                 "membership": {"maxJoinDuration": "30s", "broadcastAddress": "127.0.0.1"},
                 "metrics": {"prometheus": {"listenAddress": f"127.0.0.1:{metrics}"}},
             },
             "services": {
-                name: {"rpc": {"grpcPort": number, "membershipPort": free_port(), "bindOnLocalHost": True}}
+                name: {
+                    "rpc": {
+                        "grpcPort": number,
+                        "membershipPort": free_port(),
+                        "bindOnLocalHost": True,
+                    }
+                }
                 for name, number in ports.items()
             },
             "clusterMetadata": {
@@ -109,7 +138,8 @@ class Database:
 
 @contextmanager
 def temporal_database() -> Iterator[Database]:
-    """Start PostgreSQL and create the two databases with Temporal's own tool, which contains the schemas."""
+    """Start PostgreSQL and create the two databases with Temporal's own tool, which contains the
+    schemas."""
     binaries.build_missing(modules=(binaries.TEMPORAL_SERVER,))
     tool = binaries.program_dir(binaries.TEMPORAL_SERVER) / "temporal-sql-tool"
     with postgres_server(SETTINGS) as server:
@@ -128,7 +158,9 @@ def temporal_database() -> Iterator[Database]:
 def _serves_default(port: int) -> Callable[[], bool]:
     """A probe that creates the namespace `default`, which a deployed server does not have."""
     retention = Duration(seconds=DAY)
-    request = RegisterNamespaceRequest(namespace="default", workflow_execution_retention_period=retention)
+    request = RegisterNamespaceRequest(
+        namespace="default", workflow_execution_retention_period=retention
+    )
 
     def condition() -> bool:
         with suppress(grpc.RpcError), grpc.insecure_channel(f"127.0.0.1:{port}") as channel:

@@ -1,4 +1,5 @@
-"""`python -m campaigns.faults`: injects each fault into each call with a side effect, and compares the final states."""
+"""`python -m campaigns.faults`: injects each fault into each call with a side effect, and compares
+the final states."""
 
 import argparse
 import asyncio
@@ -15,21 +16,41 @@ def main() -> int:
     """Execute the matrix; the exit code is 0 if every case ended as without its fault."""
     parser = argparse.ArgumentParser(prog="campaigns.faults", description=__doc__)
     parser.add_argument(
-        "--seed", type=int, default=1, help="order of the cases, and which are in a sample (default: 1)"
+        "--seed",
+        type=int,
+        default=1,
+        help="order of the cases, and which are in a sample (default: 1)",
     )
     parser.add_argument("--sample", type=int, help="number of cases (default: all)")
     parser.add_argument(
-        "--per-call", type=int, default=1, help="scenarios in which each fault hits a call (default: 1)"
+        "--per-call",
+        type=int,
+        default=1,
+        help="scenarios in which each fault hits a call (default: 1)",
     )
-    parser.add_argument("--installations", type=int, default=3, help="installations of the product (default: 3)")
-    parser.add_argument("--at-a-time", type=int, default=8, help="cases at a time for each (default: 8)")
-    parser.add_argument("--pairs", type=int, default=0, help="play so many pairs of faults instead (default: 0)")
+    parser.add_argument(
+        "--installations", type=int, default=3, help="installations of the product (default: 3)"
+    )
+    parser.add_argument(
+        "--at-a-time", type=int, default=8, help="cases at a time for each (default: 8)"
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=0, help="play so many pairs of faults instead (default: 0)"
+    )
     parser.add_argument("--only", nargs="*", default=(), help="scenarios (default: all)")
     parser.add_argument(
-        "--faults", nargs="*", choices=[*FAULTS], default=(), help="faults, such as 'workflow paused' (default: all)"
+        "--faults",
+        nargs="*",
+        choices=[*FAULTS],
+        default=(),
+        help="faults, such as 'workflow paused' (default: all)",
     )
-    parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
-    parser.add_argument("--page", type=Path, help="write a full matrix to this page of the documentation")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for data and logs (default: a temporary one)"
+    )
+    parser.add_argument(
+        "--page", type=Path, help="write a full matrix to this page of the documentation"
+    )
     given = parser.parse_args()
     with folder_for("faults", given.keep) as folder:
         options = Options(
@@ -46,9 +67,16 @@ def main() -> int:
         )
         matrix = asyncio.run(execute(options))
     is_of_pauses = given.faults == [Fault.PAUSED]
-    if given.page is not None and given.sample is None and not given.only and (is_of_pauses or not given.faults):
+    if (
+        given.page is not None
+        and given.sample is None
+        and not given.only
+        and (is_of_pauses or not given.faults)
+    ):
         page = given.page.read_text()
-        name, section = ("pairs", pairs_section(matrix)) if given.pairs else ("matrix", matrix_section(matrix))
+        name, section = (
+            ("pairs", pairs_section(matrix)) if given.pairs else ("matrix", matrix_section(matrix))
+        )
         name, section = ("pauses", pauses_section(matrix)) if is_of_pauses else (name, section)
         given.page.write_text(replace_section(page, name=name, content=section))
     return _conclude(matrix, is_partial=bool(given.only))

@@ -1,7 +1,8 @@
-"""Identifies a call with a side effect by the code that makes it, in the running program and in its source.
+"""Identifies a call with a side effect by the code that makes it, in the running program and in its
+source.
 
-Both ways lead to the same name, such as `activities.launch_job:JobLauncher._create`: the innermost function of ours
-that does not merely pass the call on. What passes calls on is listed here.
+Both ways lead to the same name, such as `activities.launch_job:JobLauncher._create`: the innermost
+function of ours that does not merely pass the call on. What passes calls on is listed here.
 """
 
 import ast
@@ -13,7 +14,8 @@ from types import FrameType
 ROOT = Path(__file__).resolve().parents[2]
 
 SCANNED = ("activities", "operator_shim", "worker", "control", "inferrun/kube", "inferrun/temporal")
-"""What shim and worker consist of; `inferrun.client` and `inferrun.cli` run elsewhere, and workflow code has no client."""
+"""What shim and worker consist of; `inferrun.client` and `inferrun.cli` run elsewhere, and workflow
+code has no client."""
 
 PASS_ON = {
     "inferrun.kube.client:KubeClient._json": r"",
@@ -41,7 +43,8 @@ PASS_ON = {
     "operator_shim.workflows:RunWorkflows.spec_changed": r"_workflows\.spec_changed$",
     "operator_shim.temporal_schedules:TemporalSchedules.delete": r"_temporal\.delete$",
 }
-"""Functions that pass calls on, and the pattern of the expressions that call them (empty: found by other means)."""
+"""Functions that pass calls on, and the pattern of the expressions that call them (empty: found by
+other means)."""
 
 _MUTATING_METHODS = ("create", "patch", "delete", "delete_if_present", "update", "replace")
 _TEMPORAL_CALLS = re.compile(
@@ -73,7 +76,8 @@ def _site_of(frame: FrameType) -> str:
     relative = path.relative_to(ROOT)
     if not str(relative).startswith(SCANNED):
         return ""
-    function = re.sub(r"(\.<locals>\.<\w+>)+$", "", frame.f_code.co_qualname)  # a comprehension is part of its function
+    # a comprehension is part of its function
+    function = re.sub(r"(\.<locals>\.<\w+>)+$", "", frame.f_code.co_qualname)
     return f"{'.'.join(relative.with_suffix('').parts)}:{function}"
 
 
@@ -124,10 +128,15 @@ def _has_effect(call: ast.Call) -> bool:
         return True
     if any(pattern and re.search(pattern, text) for pattern in PASS_ON.values()):
         return True
-    return isinstance(call.func, ast.Attribute) and call.func.attr in _MUTATING_METHODS and _names_resource(call)
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in _MUTATING_METHODS
+        and _names_resource(call)
+    )
 
 
 def _names_resource(call: ast.Call) -> bool:
-    """Whether the first argument is a `Resource`: a constant such as `JOBS`, or a parameter `resource`."""
+    """Whether the first argument is a `Resource`: a constant such as `JOBS`, or a parameter
+    `resource`."""
     first = call.args[0] if call.args else None
     return isinstance(first, ast.Name) and (first.id.isupper() or first.id == "resource")

@@ -1,8 +1,10 @@
-"""Every call with a side effect that shim, worker, observer and front door make: where in the code, and what it does.
+"""Every call with a side effect that shim, worker, observer and front door make: where in the code,
+and what it does.
 
-A unit test compares the list with the source, and the fault matrix with the calls that the running programs make: a call that
-is missing here, or is here but never made, fails one of them. A new call needs a line here and a scenario
-(`campaigns/faults/scenarios.py`) that makes it; the matrix then injects every fault into it.
+A unit test compares the list with the source, and the fault matrix with the calls that the running
+programs make: a call that is missing here, or is here but never made, fails one of them. A new call
+needs a line here and a scenario (`campaigns/faults/scenarios.py`) that makes it; the matrix then
+injects every fault into it.
 """
 
 CALLS = frozenset(
@@ -18,8 +20,14 @@ CALLS = frozenset(
         ("operator_shim.run_loop:RunLoop._send_edits", "signal spec_changed"),
         ("operator_shim.schedules:Schedules.delete", "delete schedule"),
         ("operator_shim.schedules:Schedules.keep", "patch inferenceruns/status"),
-        ("operator_shim.temporal_schedules:TemporalSchedules._create.<locals>.create", "create schedule"),
-        ("operator_shim.temporal_schedules:TemporalSchedules._update.<locals>.update", "update schedule"),
+        (
+            "operator_shim.temporal_schedules:TemporalSchedules._create.<locals>.create",
+            "create schedule",
+        ),
+        (
+            "operator_shim.temporal_schedules:TemporalSchedules._update.<locals>.update",
+            "update schedule",
+        ),
         ("operator_shim.temporal_schedules:TemporalSchedules.pause", "pause a schedule"),
         ("operator_shim.temporal_schedules:TemporalSchedules.submit", "start a submission"),
         ("operator_shim.stuck_workflows:StuckWorkflows._attend", "patch inferenceruns/status"),
@@ -104,11 +112,12 @@ NOT_PLAYED = frozenset(
         ("activities.verify_output:OutputVerifier._finding", "delete pods"),
     }
 )
-"""Calls that no scenario makes. In this order, they are made when: a worker died between creating a Job and naming it in the
-status (two calls); a worker starts that is not the first one of its installation; a launcher died after it had created a Job
-whose run was cancelled meanwhile; a workflow's task has failed for four minutes (two calls); a clean-up is two minutes
-overdue; a Pod has waited for ten minutes longer than it may run; two runs of a schedule are created at the same moment; a
-webhook puts a Job into a queue; a quota has room again; a verifying Job has not ended within 330 seconds, its run was
-cancelled meanwhile, or an injected container outlives it (two calls).
-Tests of each are in tests/integration.
+"""Calls that no scenario makes. In this order, they are made when: a worker died between creating a
+Job and naming it in the status (two calls); a worker starts that is not the first one of its
+installation; a launcher died after it had created a Job whose run was cancelled meanwhile; a
+workflow's task has failed for four minutes (two calls); a clean-up is two minutes overdue; a Pod
+has waited for ten minutes longer than it may run; two runs of a schedule are created at the same
+moment; a webhook puts a Job into a queue; a quota has room again; a verifying Job has not ended
+within 330 seconds, its run was cancelled meanwhile, or an injected container outlives it (two
+calls). Tests of each are in tests/integration.
 """

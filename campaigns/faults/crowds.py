@@ -1,7 +1,9 @@
-"""`python -m campaigns.faults.crowds`: how much each of the crowds on the page delays a run in another namespace.
+"""`python -m campaigns.faults.crowds`: how much each of the crowds on the page delays a run in
+another namespace.
 
-Lone runs are measured before and during the crowd, from their creation to their recorded end, and beside each a bare Job with the
-same container: a crowd keeps Kubernetes' controllers busy too, and what a run is delayed beyond its bare Job is the product's.
+Lone runs are measured before and during the crowd, from their creation to their recorded end, and
+beside each a bare Job with the same container: a crowd keeps Kubernetes' controllers busy too, and
+what a run is delayed beyond its bare Job is the product's.
 """
 
 import argparse
@@ -40,9 +42,11 @@ FINALIZER = "example.com/held"
 CANCELLED = {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
 WAITING = "waiting"
 PENDING_SECONDS = 120
-"""From the creation of the first run that waits until all time out: their Jobs exist by then, and lone runs were measured."""
+"""From the creation of the first run that waits until all time out: their Jobs exist by then, and
+lone runs were measured."""
 TIMEOUT_SECONDS = 60
-"""From the moment at which all runs are running until all reach their limit: it is edited, and lone runs are measured."""
+"""From the moment at which all runs are running until all reach their limit: it is edited, and lone
+runs are measured."""
 FIRE_SECONDS = 90
 """At least as long from the creation of the first schedule until all fire."""
 NEVER = 1e6
@@ -50,7 +54,8 @@ NEVER = 1e6
 
 @dataclass(frozen=True)
 class Pass:
-    """The seconds of a lone run, of the bare Job beside it, and from the creation of the run until its own Job exists."""
+    """The seconds of a lone run, of the bare Job beside it, and from the creation of the run until
+    its own Job exists."""
 
     run: float
     job: float
@@ -74,7 +79,9 @@ class Delay:
     @property
     def seconds(self) -> float:
         """How much more than without the crowd the slowest run takes beyond its bare Job."""
-        return max(one.added for one in self.crowded) - statistics.median(one.added for one in self.alone)
+        return max(one.added for one in self.crowded) - statistics.median(
+            one.added for one in self.alone
+        )
 
 
 def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT001 -- as `Behave` has it
@@ -89,7 +96,8 @@ def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT00
 
 @dataclass(frozen=True)
 class Crowd:
-    """What the runs of a crowd have reached before something happens to all of them, and what they report then."""
+    """What the runs of a crowd have reached before something happens to all of them, and what they
+    report then."""
 
     before: str = "Running"
     """The reason of all of them; empty: they do not exist."""
@@ -120,7 +128,12 @@ class Crowds:
     """Measures one crowd after the other in one installation."""
 
     def __init__(
-        self, ground: World, *, user: KubeClient, crowd_node: PlayedNode, crowd_node_task: "asyncio.Task[None]"
+        self,
+        ground: World,
+        *,
+        user: KubeClient,
+        crowd_node: PlayedNode,
+        crowd_node_task: "asyncio.Task[None]",
     ) -> None:
         """`user` makes the requests of the crowd: lone runs must not wait for its connections."""
         self._ground = ground
@@ -135,7 +148,8 @@ class Crowds:
         namespace = f"crowd-{slug}"
         await create_namespace(self._ground.api, namespace)
         await create_config(self._ground.api, namespace, "iris")
-        runs = [f"{crowd.names}-{slug}-{number}" for number in range(size)]  # a name that was released stays so
+        # a name that was released stays so
+        runs = [f"{crowd.names}-{slug}-{number}" for number in range(size)]
         if crowd.before:
             await self._prepare(name, namespace, runs)
         await asyncio.sleep(3)
@@ -154,7 +168,9 @@ class Crowds:
         if crowd.after == "PendingTimeout":
             self._gathers_at = time.monotonic() + PENDING_SECONDS
         if name == "schedules":
-            due = (now + timedelta(seconds=FIRE_SECONDS + len(runs) / 5 + 60)).replace(second=0, microsecond=0)
+            due = (now + timedelta(seconds=FIRE_SECONDS + len(runs) / 5 + 60)).replace(
+                second=0, microsecond=0
+            )
             self._gathers_at = time.monotonic() + (due - now).total_seconds()
             spec = {"schedule": f"{due.minute} {due.hour} * * *"}
         for start in range(0, len(runs), BURST):
@@ -183,28 +199,45 @@ class Crowds:
             for (place, pod_name), pod in self._ground.recorder.pods.items():
                 if place == namespace:
                     finalizers = [*(pod["metadata"].get("finalizers") or []), FINALIZER]
-                    await self._ground.api.patch(PODS, namespace, pod_name, {"metadata": {"finalizers": finalizers}})
+                    await self._ground.api.patch(
+                        PODS, namespace, pod_name, {"metadata": {"finalizers": finalizers}}
+                    )
         if name == "dead node":
             self._crowd_node_task.cancel()
             self._crowd_node.stop_playing()
         if name in ("cancellations", "held", "dead node"):
-            await asyncio.gather(*(self._user.patch(RUNS, namespace, run, CANCELLED) for run in runs))
+            await asyncio.gather(
+                *(self._user.patch(RUNS, namespace, run, CANCELLED) for run in runs)
+            )
         if CROWDS[name].after:
             await self._until_all(namespace, runs, CROWDS[name].after)
 
-    async def _create(self, namespace: str, runs: Sequence[str], *, config: str, **spec: Any) -> None:  # Any: JSON
-        await asyncio.gather(*(create_run(self._user, namespace, run, config=config, **spec) for run in runs))
+    # Any: JSON
+    async def _create(
+        self, namespace: str, runs: Sequence[str], *, config: str, **spec: Any
+    ) -> None:
+        await asyncio.gather(
+            *(create_run(self._user, namespace, run, config=config, **spec) for run in runs)
+        )
 
     async def _until_all(self, namespace: str, names: Sequence[str], reason: str) -> None:
         def is_so() -> bool:
-            runs = [item for (place, _), item in self._ground.recorder.runs.items() if place == namespace]
-            return [(run.get("status") or {}).get("reason") for run in runs].count(reason) == len(names)
+            runs = [
+                item
+                for (place, _), item in self._ground.recorder.runs.items()
+                if place == namespace
+            ]
+            return [(run.get("status") or {}).get("reason") for run in runs].count(reason) == len(
+                names
+            )
 
         await until(f"{len(names)} runs are {reason}", is_so, seconds=LIMIT_SECONDS)
 
     async def _passes(self, *, during: "asyncio.Task[None] | None" = None) -> tuple[Pass, ...]:
         passes: list[Pass] = []
-        while len(passes) < PASSES or (during is not None and not during.done() and len(passes) < MOST_PASSES):
+        while len(passes) < PASSES or (
+            during is not None and not during.done() and len(passes) < MOST_PASSES
+        ):
             passes.append(await self._pass())
         return tuple(passes)
 
@@ -221,25 +254,46 @@ class Crowds:
         """Until its Job exists, and until it has ended."""
         started = time.monotonic()
         await create_run(self._ground.api, QUIET, name, config="iris")
-        await until(f"the Job of {name} exists", lambda: self._has_job(name), seconds=LIMIT_SECONDS, poll=0.01)
+        await until(
+            f"the Job of {name} exists",
+            lambda: self._has_job(name),
+            seconds=LIMIT_SECONDS,
+            poll=0.01,
+        )
         launched = time.monotonic()
         await until(
-            f"{name} has ended", lambda: self._phase(QUIET, name) == "Succeeded", seconds=LIMIT_SECONDS, poll=0.01
+            f"{name} has ended",
+            lambda: self._phase(QUIET, name) == "Succeeded",
+            seconds=LIMIT_SECONDS,
+            poll=0.01,
         )
         return launched - started, time.monotonic() - started
 
     def _has_job(self, run: str) -> bool:
         jobs = [job for (place, _), job in self._ground.recorder.jobs.items() if place == QUIET]
-        return any(owner.get("name") == run for job in jobs for owner in job["metadata"].get("ownerReferences") or [])
+        return any(
+            owner.get("name") == run
+            for job in jobs
+            for owner in job["metadata"].get("ownerReferences") or []
+        )
 
     async def _time_bare_job(self, name: str) -> float:
         started = time.monotonic()
         await self._ground.api.create(JOBS, QUIET, bare_job(name))
-        await until(f"the Pod of {name} has ended", lambda: self._has_succeeded(name), seconds=LIMIT_SECONDS, poll=0.01)
+        await until(
+            f"the Pod of {name} has ended",
+            lambda: self._has_succeeded(name),
+            seconds=LIMIT_SECONDS,
+            poll=0.01,
+        )
         return time.monotonic() - started
 
     def _has_succeeded(self, run: str) -> bool:
-        pods = [pod for (place, _), pod in self._ground.recorder.pods.items() if place == QUIET and run_of(pod) == run]
+        pods = [
+            pod
+            for (place, _), pod in self._ground.recorder.pods.items()
+            if place == QUIET and run_of(pod) == run
+        ]
         return any((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods)
 
     def _phase(self, namespace: str, name: str) -> str:
@@ -254,17 +308,26 @@ def bare_job(name: str) -> Object:
         "metadata": {"annotations": {wellknown.ANNOTATION_RUN: name}},
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": template}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": template},
+    }
 
 
 async def measure(folder: Path, *, sizes: dict[str, int]) -> list[Delay]:
     async with AsyncExitStack() as stack:
-        ground = await stack.enter_async_context(world(folder, behave=behave, serves=lambda run: run.startswith(QUIET)))
+        ground = await stack.enter_async_context(
+            world(folder, behave=behave, serves=lambda run: run.startswith(QUIET))
+        )
         await stack.enter_async_context(ground.installation(SYSTEM, WATCH_NAMESPACE=""))
         user, node_api = [await connect(kubeconfig=ground.plane.kubeconfig) for _ in range(2)]
         for api in (user, node_api):
             stack.push_async_callback(api.close)
-        node = PlayedNode(node_api, name="crowded", behave=behave, serves=lambda run: not run.startswith(QUIET))
+        node = PlayedNode(
+            node_api, name="crowded", behave=behave, serves=lambda run: not run.startswith(QUIET)
+        )
         playing = asyncio.create_task(node.run())
         stack.callback(playing.cancel)
         await create_namespace(ground.api, QUIET)
@@ -302,10 +365,15 @@ def section_of(delays: Sequence[Delay]) -> str:
     ]
     for one in delays:
         jobs, runs, launches = (
-            " → ".join(_figures([getattr(each, kind) for each in passes]) for passes in (one.alone, one.crowded))
+            " → ".join(
+                _figures([getattr(each, kind) for each in passes])
+                for passes in (one.alone, one.crowded)
+            )
             for kind in ("job", "run", "launch")
         )
-        lines.append(f"| {one.crowd} | {one.size} | {jobs} | {runs} | {launches} | {one.seconds:+.2f} s |")
+        lines.append(
+            f"| {one.crowd} | {one.size} | {jobs} | {runs} | {launches} | {one.seconds:+.2f} s |"
+        )
     lines += [
         "",
         "The delay is what the slowest run takes beyond its bare Job, less the median of this without the crowd.",
@@ -319,13 +387,25 @@ def _figures(seconds: Sequence[float]) -> str:
 
 def main() -> int:
     """Measure; the exit code is 0 if no crowd delays a run by more than a second."""
-    parser = argparse.ArgumentParser(prog="campaigns.faults.crowds", description="Measure what a crowd costs others")
-    parser.add_argument("--crowds", nargs="*", default=list(CROWDS), choices=list(CROWDS), help="crowds (default: all)")
-    parser.add_argument("--size", type=int, help="runs of each crowd (default: up to 500, see above)")
+    parser = argparse.ArgumentParser(
+        prog="campaigns.faults.crowds", description="Measure what a crowd costs others"
+    )
+    parser.add_argument(
+        "--crowds",
+        nargs="*",
+        default=list(CROWDS),
+        choices=list(CROWDS),
+        help="crowds (default: all)",
+    )
+    parser.add_argument(
+        "--size", type=int, help="runs of each crowd (default: up to 500, see above)"
+    )
     parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
     given = parser.parse_args()
     with folder_for("crowds") as folder:
-        delays = asyncio.run(measure(folder, sizes={name: given.size or CROWDS[name].size for name in given.crowds}))
+        delays = asyncio.run(
+            measure(folder, sizes={name: given.size or CROWDS[name].size for name in given.crowds})
+        )
     publish("crowds", section_of(delays), is_recorded=given.record)
     return 1 if any(one.seconds > TOLERATED_SECONDS for one in delays) else 0
 

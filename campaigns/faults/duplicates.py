@@ -1,8 +1,10 @@
 """Names what happened to each launch that had more than one Job or more than one container. Pure.
 
-Two things are permitted. A Job whose creation arrived late has no Pod and is deleted (docs/decisions/0017). And Kubernetes' Job
-controller may create a second Pod of a Job while the first one exists: if it is killed, or loses the response, after it created the
-first, it does not know of it. It then deletes one of the two; the store accepts one commit. Everything else is a violation.
+Two things are permitted. A Job whose creation arrived late has no Pod and is deleted
+(docs/decisions/0017). And Kubernetes' Job controller may create a second Pod of a Job while the
+first one exists: if it is killed, or loses the response, after it created the first, it does not
+know of it. It then deletes one of the two; the store accepts one commit. Everything else is a
+violation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,7 +49,8 @@ class Duplicate:
 
 
 def is_launch(number: str) -> bool:
-    """Whether a Job or container is a launch, not the verification of an output (`campaigns.faults.node.launch_of`)."""
+    """Whether a Job or container is a launch, not the verification of an output
+    (`campaigns.faults.node.launch_of`)."""
     return not number.endswith("verified")
 
 
@@ -57,27 +60,44 @@ def job_duplicates(jobs: Iterable[SeenJob]) -> list[Duplicate]:
         return []
     started = [job for job in found if job.is_started]
     story = ", then ".join(_job_story(job, since=found[0].created) for job in found)
-    return [Duplicate(f"{len(found)} Jobs, {len(started)} of them started: {story}", is_violation=len(started) > 1)]
+    return [
+        Duplicate(
+            f"{len(found)} Jobs, {len(started)} of them started: {story}",
+            is_violation=len(started) > 1,
+        )
+    ]
 
 
-def container_duplicates(containers: Iterable[SeenContainer], pods: Sequence[SeenPod]) -> list[Duplicate]:
+def container_duplicates(
+    containers: Iterable[SeenContainer], pods: Sequence[SeenPod]
+) -> list[Duplicate]:
     ran = sorted(containers, key=lambda container: container.started)
     if len(ran) < 2:
         return []
-    story = ", then ".join(_container_story(container, pods, since=ran[0].started) for container in ran)
+    story = ", then ".join(
+        _container_story(container, pods, since=ran[0].started) for container in ran
+    )
     if len({container.job_uid for container in ran}) > 1:
         return [Duplicate(f"containers of several Jobs: {story}", is_violation=True)]
     if len({container.pod_uid for container in ran}) < len(ran):
         return [Duplicate(f"one Pod executed twice: {story}", is_violation=True)]
-    is_beside = _are_created_side_by_side([pod for pod in pods if pod.uid in {container.pod_uid for container in ran}])
-    what = "Kubernetes created a Pod beside the first one" if is_beside else "a Pod that had ended was replaced"
+    is_beside = _are_created_side_by_side(
+        [pod for pod in pods if pod.uid in {container.pod_uid for container in ran}]
+    )
+    what = (
+        "Kubernetes created a Pod beside the first one"
+        if is_beside
+        else "a Pod that had ended was replaced"
+    )
     return [Duplicate(f"{what}: {story}", is_violation=not is_beside)]
 
 
 def _are_created_side_by_side(pods: Sequence[SeenPod]) -> bool:
     """Whether each Pod was created before the end of the one before it was known."""
     found = sorted(pods, key=lambda pod: pod.created)
-    return all(earlier.ended is None or later.created < earlier.ended for earlier, later in pairwise(found))
+    return all(
+        earlier.ended is None or later.created < earlier.ended for earlier, later in pairwise(found)
+    )
 
 
 def _job_story(job: SeenJob, *, since: float) -> str:

@@ -1,9 +1,11 @@
-"""The state in which a case ends, in a form that can be compared: the one function that decides about every fault.
+"""The state in which a case ends, in a form that can be compared: the one function that decides
+about every fault.
 
-Names, UIDs and times are left out; everything that a user could see or be charged for is in: resources that are left, Jobs and
-containers per launch, statuses, outputs, and the outcomes of workflows and schedules. Whether a run's output had to be verified
-depends on what a crashed worker had seen; such Jobs only have to end. Whether a run of a schedule is pruned at once or by a
-clean-up depends on how long a fault took.
+Names, UIDs and times are left out; everything that a user could see or be charged for is in:
+resources that are left, Jobs and containers per launch, statuses, outputs, and the outcomes of
+workflows and schedules. Whether a run's output had to be verified depends on what a crashed worker
+had seen; such Jobs only have to end. Whether a run of a schedule is pruned at once or by a clean-up
+depends on how long a fault took.
 """
 
 import re
@@ -59,37 +61,51 @@ async def final_state(
     """The state of everything that belongs to the case with this token."""
     return {
         **cluster_state(token, deletes=deletes, recorder=recorder, node=node),
-        **await temporal_state(token, submissions=submissions, deletes=deletes, recorder=recorder, temporal=temporal),
+        **await temporal_state(
+            token, submissions=submissions, deletes=deletes, recorder=recorder, temporal=temporal
+        ),
     }
 
 
 def cluster_state(token: str, *, deletes: bool, recorder: Recorder, node: PlayedNode) -> State:
     """What the API server has and had of the case, which is known without a request.
 
-    Of a run that its user `deletes` counts that it is gone, not what its last status happened to say.
+    Of a run that its user `deletes` counts that it is gone, not what its last status happened to
+    say.
     """
     traces = recorder.traces(token)
     jobs = recorder.present(recorder.jobs, token)
     pods = recorder.present(recorder.pods, token)
     return {
-        "runs that exist": sorted(_run_state(item) for item in recorder.present(recorder.runs, token)),
-        "last status of each run": sorted(_status_text(traces.last[uid]) for uid in traces.runs) if not deletes else [],
-        "most terminal statuses of a run": max((len(one) for one in traces.terminal.values()), default=0)
+        "runs that exist": sorted(
+            _run_state(item) for item in recorder.present(recorder.runs, token)
+        ),
+        "last status of each run": sorted(_status_text(traces.last[uid]) for uid in traces.runs)
+        if not deletes
+        else [],
+        "most terminal statuses of a run": max(
+            (len(one) for one in traces.terminal.values()), default=0
+        )
         if not deletes
         else 0,
-        "configs": sorted(_config_state(item) for item in recorder.present(recorder.configs, token)),
+        "configs": sorted(
+            _config_state(item) for item in recorder.present(recorder.configs, token)
+        ),
         "Jobs that exist": sorted(_job_state(item) for item in jobs if not verifies(item)),
         "Jobs without their run": _orphans(
             jobs, {str(item["metadata"]["uid"]) for item in recorder.present(recorder.runs, token)}
         ),
         "ConfigMaps that exist": len(recorder.present(recorder.config_maps, token)),
         "Pods that exist": sorted(_pod_state(item) for item in pods if not verifies(item)),
-        "Jobs ever started per launch": sorted(  # the next try of a launch replaces one that was not
+        # the next try of a launch replaces one that was not
+        "Jobs ever started per launch": sorted(
             (launch, sum(traces.seen_jobs[uid].is_started for uid in uids))
             for (_, launch), uids in traces.jobs.items()
             if "verified" not in launch
         ),
-        "verifications under way": sum(verifies(item) and not job_state.is_finished(item) for item in jobs),
+        "verifications under way": sum(
+            verifies(item) and not job_state.is_finished(item) for item in jobs
+        ),
         "containers started per launch": sorted(_starts(node, token).items()),
     }
 
@@ -100,7 +116,9 @@ async def temporal_state(
     runs = list(recorder.traces(token).runs.values())
     workflows = [await _workflows_of(temporal, ref) for ref in runs]
     return {
-        "workflows": sorted("CANCELED" if deletes and one in ENDS_AFTER_DELETION else one for one in workflows),
+        "workflows": sorted(
+            "CANCELED" if deletes and one in ENDS_AFTER_DELETION else one for one in workflows
+        ),
         "clean-ups": sorted([await _clean_up_of(temporal, ref) for ref in runs]),
         "schedules": sorted([await _schedule(temporal, schedule_id(ref)) for ref in runs]),
         "submissions": [await _outcome(temporal, identity) for identity in submissions],
@@ -115,9 +133,16 @@ def _run_state(run: Object) -> str:
 
 def _status_text(status: Object) -> str:
     parts = {name: status[name] for name in STATUS_FIELDS if name in status}
-    attempts = [{name: one[name] for name in ATTEMPT_FIELDS if name in one} for one in status.get("attempts") or []]
+    attempts = [
+        {name: one[name] for name in ATTEMPT_FIELDS if name in one}
+        for one in status.get("attempts") or []
+    ]
     conditions = {one["type"]: one["status"] for one in status.get("conditions") or []}
-    has = [name for name in ("startTime", "completionTime", "contract", "lastSuccessfulTime") if status.get(name)]
+    has = [
+        name
+        for name in ("startTime", "completionTime", "contract", "lastSuccessfulTime")
+        if status.get(name)
+    ]
     return f"{parts} attempts={attempts} conditions={conditions} has={has} active={len(status.get('active') or [])}"
 
 
@@ -157,7 +182,8 @@ def _starts(node: PlayedNode, token: str) -> Counter[str]:
 
 
 async def _workflows_of(temporal: Client, run: RunRef) -> str:
-    """The outcomes of the workflows that executed the run. A recovery that found the run ended has the same one."""
+    """The outcomes of the workflows that executed the run. A recovery that found the run ended has
+    the same one."""
     own = run_workflow_id(run)
     outcomes = {await _outcome(temporal, identity) for identity in (own, recover_workflow_id(own))}
     return ", ".join(sorted(outcomes - {""}))
@@ -178,7 +204,11 @@ async def _outcome(temporal: Client, identity: str) -> str:
             return found.closed_as.upper()
         await temporal.get_workflow_handle(identity).result()
     except WorkflowFailureError as failure:
-        return f"FAILED {failure.cause.type}" if isinstance(failure.cause, ApplicationError) else "FAILED"
+        return (
+            f"FAILED {failure.cause.type}"
+            if isinstance(failure.cause, ApplicationError)
+            else "FAILED"
+        )
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             return ""

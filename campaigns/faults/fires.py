@@ -1,9 +1,11 @@
-"""`python -m campaigns.faults.fires`: hundreds of schedules fire every minute while programs are killed around the fire times.
+"""`python -m campaigns.faults.fires`: hundreds of schedules fire every minute while programs are
+killed around the fire times.
 
-Shim, worker and Temporal are killed at the minutes, each of them and all together are down for shorter and for longer than the
-starting deadline of a half of the schedules, and Temporal's database is lost. Then an account checks that each scheduled time has
-exactly one run, whose container was started once at most, or exactly one reason, in the counters of the schedule's status. A run
-that was deleted before it was launched does not count, and may have been created again.
+Shim, worker and Temporal are killed at the minutes, each of them and all together are down for
+shorter and for longer than the starting deadline of a half of the schedules, and Temporal's
+database is lost. Then an account checks that each scheduled time has exactly one run, whose
+container was started once at most, or exactly one reason, in the counters of the schedule's status.
+A run that was deleted before it was launched does not count, and may have been created again.
 """
 
 import argparse
@@ -84,7 +86,9 @@ class Fires:
         self._ground = ground
         self._installation = installation
         self._servers = Servers(ground.plane, ground.folder)
-        self._names = [f"s{number:04d}-{'long' if number % 3 == 0 else 'short'}" for number in range(schedules)]
+        self._names = [
+            f"s{number:04d}-{'long' if number % 3 == 0 else 'short'}" for number in range(schedules)
+        ]
         self._seen: defaultdict[str, set[str]] = defaultdict(set)
         """The UIDs of all runs of schedules by name."""
         self._launched: defaultdict[str, set[str]] = defaultdict(set)
@@ -97,19 +101,30 @@ class Fires:
         try:
             await create_config(self._ground.api, NAMESPACE, "iris")
             for number, name in enumerate(self._names):
-                spec: dict[str, Any] = {"concurrencyPolicy": POLICIES[(number // 2) % len(POLICIES)]}  # Any: JSON
+                # Any: JSON
+                spec: dict[str, Any] = {
+                    "concurrencyPolicy": POLICIES[(number // 2) % len(POLICIES)]
+                }
                 if number % 2:
                     spec["startingDeadlineSeconds"] = SHORT_DEADLINE
-                await create_run(self._ground.api, NAMESPACE, name, config="iris", schedule="* * * * *", **spec)
+                await create_run(
+                    self._ground.api, NAMESPACE, name, config="iris", schedule="* * * * *", **spec
+                )
             await self._harm()
             for name in self._names:
                 await self._ground.api.patch(RUNS, NAMESPACE, name, {"spec": {"suspend": True}})
             end = self._ground.api.now().replace(second=0, microsecond=0)
             await asyncio.sleep(20)
             try:
-                await until("all times are settled", lambda: not self._unsettled(informer, end), seconds=SETTLE_SECONDS)
+                await until(
+                    "all times are settled",
+                    lambda: not self._unsettled(informer, end),
+                    seconds=SETTLE_SECONDS,
+                )
             except NotInTime:
-                self._findings.problems += [f"{name}: not settled" for name in self._unsettled(informer, end)]
+                self._findings.problems += [
+                    f"{name}: not settled" for name in self._unsettled(informer, end)
+                ]
             self._check(informer)
         finally:
             watching.cancel()
@@ -118,7 +133,9 @@ class Fires:
         return self._findings
 
     def _on_run(self, key: Key, _before: Object | None, after: Object | None) -> None:
-        if after is not None and wellknown.LABEL_SCHEDULE_UID in (after["metadata"].get("labels") or {}):
+        if after is not None and wellknown.LABEL_SCHEDULE_UID in (
+            after["metadata"].get("labels") or {}
+        ):
             uid = after["metadata"]["uid"]
             self._seen[key[1]].add(uid)
             if "jobStatus" in (after.get("status") or {}):
@@ -158,12 +175,16 @@ class Fires:
 
     async def _stop(self, names: tuple[str, ...]) -> None:
         for name in names:
-            program = {"shim": self._installation.shim, "worker": self._installation.worker}.get(name)
+            program = {"shim": self._installation.shim, "worker": self._installation.worker}.get(
+                name
+            )
             await (program.stop() if program is not None else self._servers.stop(name))
 
     def _start(self, names: tuple[str, ...]) -> None:
         for name in reversed(names):
-            program = {"shim": self._installation.shim, "worker": self._installation.worker}.get(name)
+            program = {"shim": self._installation.shim, "worker": self._installation.worker}.get(
+                name
+            )
             if program is not None:
                 program.start()
             else:
@@ -171,27 +192,41 @@ class Fires:
 
     def _accounts(self, informer: Informer) -> dict[str, ScheduledTimes | None]:
         found = {name: informer.get(NAMESPACE, name) for name in self._names}
-        return {name: parse_run(item).status.times if item is not None else None for name, item in found.items()}
+        return {
+            name: parse_run(item).status.times if item is not None else None
+            for name, item in found.items()
+        }
 
     def _unsettled(self, informer: Informer, end: datetime) -> list[str]:
         accounts = self._accounts(informer)
-        return [name for name, account in accounts.items() if account is None or account.until < end]
+        return [
+            name for name, account in accounts.items() if account is None or account.until < end
+        ]
 
     def _check(self, informer: Informer) -> None:
         findings = self._findings
         started = {
-            (run, launch): count for (run, launch), count in self._ground.node.starts.items() if is_launch(launch)
+            (run, launch): count
+            for (run, launch), count in self._ground.node.starts.items()
+            if is_launch(launch)
         }
         executed = {run for run, _ in started}
-        # Two submissions that each find the run of the other one delete theirs, before anything is executed.
-        withdrawn = {one for one in self._seen if one not in executed and informer.get(NAMESPACE, one) is None}
+        # Two submissions that each find the run of the other one delete theirs, before anything is
+        # executed.
+        withdrawn = {
+            one
+            for one in self._seen
+            if one not in executed and informer.get(NAMESPACE, one) is None
+        }
         for name, account in self._accounts(informer).items():
             item = informer.get(NAMESPACE, name)
             if item is None or account is None:
                 findings.problems.append(f"{name}: has no account")
                 continue
             first = _minute_after(parse(item["metadata"]["creationTimestamp"]))
-            expected = {first + number * MINUTE for number in range((account.until - first) // MINUTE + 1)}
+            expected = {
+                first + number * MINUTE for number in range((account.until - first) // MINUTE + 1)
+            }
             counts = {outcome: getattr(account, outcome.lower()) for outcome in TimeOutcome}
             findings.times += len(expected)
             findings.outcomes.update({str(outcome): count for outcome, count in counts.items()})
@@ -199,20 +234,32 @@ class Fires:
                 findings.problems.append(f"{name}: {len(expected)} times, counted {counts}")
             seen = {one for one in self._seen if one.startswith(f"{name}-")}
             times = {f"{name}-{time:%Y%m%d%H%M%S}" for time in expected}
-            if not len((seen - withdrawn) & times) <= counts[TimeOutcome.STARTED] <= len(seen & times):
+            if (
+                not len((seen - withdrawn) & times)
+                <= counts[TimeOutcome.STARTED]
+                <= len(seen & times)
+            ):
                 findings.problems.append(
                     f"{name}: {len(seen & times)} runs, {counts[TimeOutcome.STARTED]} times with a run"
                 )
             for one in account.recent:
                 run = f"{name}-{one.time:%Y%m%d%H%M%S}"
-                if run not in seen if one.outcome is TimeOutcome.STARTED else run in seen - withdrawn:
+                if (
+                    run not in seen
+                    if one.outcome is TimeOutcome.STARTED
+                    else run in seen - withdrawn
+                ):
                     findings.problems.append(f"{name}: {one.outcome} at {one.time} is wrong")
         findings.runs, findings.withdrawn = len(self._seen), len(withdrawn)
         findings.containers = sum(started.values())
         findings.problems += [
-            f"{name} was launched as {len(uids)} runs" for name, uids in self._launched.items() if len(uids) > 1
+            f"{name} was launched as {len(uids)} runs"
+            for name, uids in self._launched.items()
+            if len(uids) > 1
         ]
-        findings.problems += [f"{run} was started {count} times" for (run, _), count in started.items() if count > 1]
+        findings.problems += [
+            f"{run} was started {count} times" for (run, _), count in started.items() if count > 1
+        ]
 
 
 async def _next_minute(offset: float) -> None:
@@ -235,9 +282,15 @@ async def fire(folder: Path, *, schedules: int) -> FireFindings:
 
 def main() -> int:
     """Draw up the account; the exit code is 0 if everything that is promised held."""
-    parser = argparse.ArgumentParser(prog="campaigns.faults.fires", description="Kill programs around fire times")
-    parser.add_argument("--schedules", type=int, default=200, help="number of schedules (default: 200)")
-    parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
+    parser = argparse.ArgumentParser(
+        prog="campaigns.faults.fires", description="Kill programs around fire times"
+    )
+    parser.add_argument(
+        "--schedules", type=int, default=200, help="number of schedules (default: 200)"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="folder for data and logs (default: a temporary one)"
+    )
     parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
     given = parser.parse_args()
     with folder_for("fires", given.keep) as folder:

@@ -1,8 +1,10 @@
-"""Injects faults into calls with a side effect, in front of the real API server and the real Temporal server.
+"""Injects faults into calls with a side effect, in front of the real API server and the real
+Temporal server.
 
-Production code does not know of it: the entry point of the tests (`campaigns.faults.program`) passes these clients to the
-composition roots. What to inject is in a folder, one file per fault, because the process that it hits may end: whoever claims
-a file, by renaming it, carries it out, once.
+Production code does not know of it: the entry point of the tests (`campaigns.faults.program`)
+passes these clients to the composition roots. What to inject is in a folder, one file per fault,
+because the process that it hits may end: whoever claims a file, by renaming it, carries it out,
+once.
 """
 
 import asyncio
@@ -54,7 +56,8 @@ OF_RUNS = "inferencerun/"
 """How the ids of workflows begin that belong to runs and to schedules."""
 
 PRUNES = re.compile(r"-\d{14}/[^/]+/cleanup$")
-"""In the id of a clean-up that deletes a run because of its schedule's limits: the next run of the schedule has the same effect."""
+"""In the id of a clean-up that deletes a run because of its schedule's limits: the next run of the
+schedule has the same effect."""
 
 ANY = "any"
 """The token of a fault in a call that belongs to no run, such as the renewal of the Lease."""
@@ -74,7 +77,8 @@ class Fault(StrEnum):
     CLOCK_BEHIND = "clock behind"
     PAUSED = "workflow paused"
     HOLD = "hold"
-    """Not a fault of its own: the call waits until the test withdraws it, so that something else comes first."""
+    """Not a fault of its own: the call waits until the test withdraws it, so that something else
+    comes first."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,8 @@ class Plan:
 
 
 class FaultFolder:
-    """The faults that are planned (`*.json`), those that happened (`*.done`), and the calls that each process has made."""
+    """The faults that are planned (`*.json`), those that happened (`*.done`), and the calls that
+    each process has made."""
 
     def __init__(self, folder: Path, *, logs_all: bool = False) -> None:
         self._folder = folder
@@ -138,16 +143,30 @@ class FaultFolder:
         return None
 
     def calls(self) -> list[tuple[str, str, str]]:
-        """The calls of all processes so far, in the order in which they were first made: token, site, what it does."""
-        lines = sorted(line for log in self._folder.glob("calls-*.log") for line in log.read_text().splitlines())
+        """The calls of all processes so far, in the order in which they were first made: token,
+        site, what it does."""
+        lines = sorted(
+            line
+            for log in self._folder.glob("calls-*.log")
+            for line in log.read_text().splitlines()
+        )
         return list(
-            dict.fromkeys((token, site, does) for _at, token, site, does in (line.split("\t") for line in lines))
+            dict.fromkeys(
+                (token, site, does)
+                for _at, token, site, does in (line.split("\t") for line in lines)
+            )
         )
 
     def timed_calls(self) -> list[tuple[float, str]]:
         """The time of each call and what it does, if all are logged."""
-        lines = [line for log in self._folder.glob("calls-*.log") for line in log.read_text().splitlines()]
-        return sorted((float(at), does) for at, _token, _site, does in (line.split("\t") for line in lines))
+        lines = [
+            line
+            for log in self._folder.glob("calls-*.log")
+            for line in log.read_text().splitlines()
+        ]
+        return sorted(
+            (float(at), does) for at, _token, _site, does in (line.split("\t") for line in lines)
+        )
 
     def _note(self, *, token: str, site: str, does: str) -> None:
         with self._log.open("a") as log:
@@ -164,7 +183,8 @@ def _read(path: Path) -> Plan | None:
 
 @dataclass(frozen=True)
 class Errors:
-    """The errors with which one server answers: lost connection, internal error, throttling, conflict."""
+    """The errors with which one server answers: lost connection, internal error, throttling,
+    conflict."""
 
     lost: Callable[[], Exception]
     unavailable: Callable[[], Exception]
@@ -189,7 +209,9 @@ class Injector:
         """For so long, watches are lost; 0 if they are not."""
         return max(0.0, self._is_blind_until - time.monotonic())
 
-    async def perform(self, effect: Callable[[], Awaitable[T]], *, target: str, does: str, errors: Errors) -> T:
+    async def perform(
+        self, effect: Callable[[], Awaitable[T]], *, target: str, does: str, errors: Errors
+    ) -> T:
         """Make the call, or what is planned instead. `target` names the object."""
         match = TOKEN.search(target)
         token, site = match.group() if match else ANY, running_site()
@@ -238,7 +260,8 @@ class Injector:
             self._clock = None
 
     async def _lose_history(self, token: str) -> None:
-        """Have Temporal forget the case's schedules, and its open workflows except those that programs started."""
+        """Have Temporal forget the case's schedules, and its open workflows except those that
+        programs started."""
         async for item in self.temporal.list_workflows("ExecutionStatus = 'Running'"):
             if token in item.id and item.id.startswith(OF_RUNS) and not PRUNES.search(item.id):
                 execution = WorkflowExecution(workflow_id=item.id, run_id=item.run_id)
@@ -292,7 +315,9 @@ _SKEWS = {Fault.CLOCK_AHEAD: SKEW, Fault.CLOCK_BEHIND: -SKEW}
 
 
 def _status(code: int, reason: str) -> bytes:
-    return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "injected"}).encode()
+    return json.dumps(
+        {"kind": "Status", "code": code, "reason": reason, "message": "injected"}
+    ).encode()
 
 
 OF_THE_API_SERVER = Errors(
@@ -305,7 +330,9 @@ OF_THE_API_SERVER = Errors(
 OF_TEMPORAL = Errors(
     lost=lambda: RPCError("injected: the connection was lost", RPCStatusCode.UNAVAILABLE, b""),
     unavailable=lambda: RPCError("injected: internal error", RPCStatusCode.INTERNAL, b""),
-    throttled=lambda: RPCError("injected: too many requests", RPCStatusCode.RESOURCE_EXHAUSTED, b""),
+    throttled=lambda: RPCError(
+        "injected: too many requests", RPCStatusCode.RESOURCE_EXHAUSTED, b""
+    ),
     conflict=lambda: RPCError("injected: aborted", RPCStatusCode.ABORTED, b""),
 )
 
@@ -338,7 +365,9 @@ class FaultyKubeClient(KubeClient):
         kind, name = _kind_and_name(path)
         target = name or (body or {}).get("metadata", {}).get("name", "")
         does = f"{_VERBS[method]} {kind}"
-        return await self._injector.perform(effect, target=target, does=does, errors=OF_THE_API_SERVER)
+        return await self._injector.perform(
+            effect, target=target, does=does, errors=OF_THE_API_SERVER
+        )
 
     async def watch(
         self, resource: Resource, namespace: str | None, *, version: str, **options: Any
@@ -365,7 +394,8 @@ _READING = ("describe_", "get_", "list_", "count_", "query_", "poll_", "check")
 
 
 class FaultyServiceClient(ServiceClient):
-    """A client of the Temporal server whose writes pass through an injector; the worker's own requests do not."""
+    """A client of the Temporal server whose writes pass through an injector; the worker's own
+    requests do not."""
 
     def __init__(self, plain: ServiceClient, injector: Injector) -> None:
         super().__init__(plain.config)
@@ -395,12 +425,20 @@ class FaultyServiceClient(ServiceClient):
     ) -> Response:
         async def effect() -> Response:
             return await self._plain._rpc_call(
-                rpc, req, resp_type, service=service, retry=retry, metadata=metadata, timeout=timeout
+                rpc,
+                req,
+                resp_type,
+                service=service,
+                retry=retry,
+                metadata=metadata,
+                timeout=timeout,
             )
 
         if rpc.startswith(_READING):
             return await effect()
-        return await self._injector.perform(effect, target=_id_of(req), does=_description(rpc, req), errors=OF_TEMPORAL)
+        return await self._injector.perform(
+            effect, target=_id_of(req), does=_description(rpc, req), errors=OF_TEMPORAL
+        )
 
 
 def _id_of(req: Message) -> str:

@@ -1,6 +1,8 @@
-"""The matrix: every call of every scenario, with every fault, and whether each case ended in the state without the fault.
+"""The matrix: every call of every scenario, with every fault, and whether each case ended in the
+state without the fault.
 
-Pairs of faults are sampled from the same scenarios, calls and faults: the second happens after the first.
+Pairs of faults are sampled from the same scenarios, calls and faults: the second happens after the
+first.
 """
 
 import asyncio
@@ -77,7 +79,10 @@ class Case:
         if self.first is None:
             return [Plan(token, *self.call, self.fault, number=self.number)]
         first = Plan(token, *self.first[0], self.first[1])
-        return [first, Plan(token, *self.call, self.fault, number=self.number, after=first.file_name)]
+        return [
+            first,
+            Plan(token, *self.call, self.fault, number=self.number, after=first.file_name),
+        ]
 
     def __str__(self) -> str:
         if self.call is None:
@@ -102,7 +107,8 @@ class Result:
 
 
 EXPECTED_ENDS = (-signal.SIGKILL, 0, -signal.SIGTERM)
-"""Exit codes after a crash that was injected, and after a scenario's SIGTERM; the last one if a process was starting."""
+"""Exit codes after a crash that was injected, and after a scenario's SIGTERM; the last one if a
+process was starting."""
 
 
 @dataclass
@@ -146,7 +152,8 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Options:
-    """What to execute; `sample` limits the number of cases, `only` the scenarios, `without` the faults."""
+    """What to execute; `sample` limits the number of cases, `only` the scenarios, `without` the
+    faults."""
 
     folder: Path
     seed: int = 1
@@ -169,12 +176,24 @@ async def execute(options: Options) -> Matrix:
     matrix = Matrix(options.seed)
     started = time.monotonic()
     scenarios = [one for name, one in SCENARIOS.items() if not options.only or name in options.only]
-    async with world(options.folder, behave=behaviour_of) as ground, _installed(ground, options) as installations:
+    async with (
+        world(options.folder, behave=behaviour_of) as ground,
+        _installed(ground, options) as installations,
+    ):
         await _play_baseline(matrix, ground, installations[0], scenarios, report=options.report)
-        cases = _pairs(matrix, options.pairs) if options.pairs else _cases(matrix, scenarios, per_call=options.per_call)
-        without = {*options.without, *({Fault.PAUSED} if binaries.missing((binaries.TEMPORAL_NEXT,)) else ())}
+        cases = (
+            _pairs(matrix, options.pairs)
+            if options.pairs
+            else _cases(matrix, scenarios, per_call=options.per_call)
+        )
+        without = {
+            *options.without,
+            *({Fault.PAUSED} if binaries.missing((binaries.TEMPORAL_NEXT,)) else ()),
+        }
         cases = [case for case in cases if without.isdisjoint(plan.fault for plan in case.plans)]
-        chosen = random.Random(options.seed).sample(cases, min(options.sample or len(cases), len(cases)))  # noqa: S311
+        chosen = random.Random(options.seed).sample(  # noqa: S311
+            cases, min(options.sample or len(cases), len(cases))
+        )
         options.report(f"{len(cases)} cases, of which {len(chosen)} are executed")
         await _play_all(matrix, ground, installations, chosen, options)
         for installation in installations:
@@ -191,7 +210,9 @@ async def _installed(ground: World, options: Options) -> AsyncIterator[list[Inst
     async with AsyncExitStack() as stack:
         names = [f"faults-{number}" for number in range(options.installations)]
         yield [
-            await stack.enter_async_context(ground.installation(name, OTEL_EXPORTER_OTLP_ENDPOINT=options.collector))
+            await stack.enter_async_context(
+                ground.installation(name, OTEL_EXPORTER_OTLP_ENDPOINT=options.collector)
+            )
             for name in names
         ]
 
@@ -204,7 +225,8 @@ async def _play_baseline(
     *,
     report: Callable[[str], None],
 ) -> None:
-    """Scenarios that restart processes are played alone, last, because calls of other scenarios would be disturbed."""
+    """Scenarios that restart processes are played alone, last, because calls of other scenarios
+    would be disturbed."""
 
     async def play(number: int, scenario: Scenario) -> None:
         case = Case(number, scenario.name)
@@ -221,7 +243,9 @@ async def _play_baseline(
     async with asyncio.TaskGroup() as tasks:
         for number, scenario in enumerate(quiet):
             tasks.create_task(play(number, scenario))
-    for number, scenario in enumerate((one for one in scenarios if one not in quiet), start=len(quiet)):
+    for number, scenario in enumerate(
+        (one for one in scenarios if one not in quiet), start=len(quiet)
+    ):
         await play(number, scenario)
 
 
@@ -234,19 +258,24 @@ TIMED = {"operator_shim.run_loop:RunLoop._accept": "accepted"}
 
 
 def _cases(matrix: Matrix, scenarios: Sequence[Scenario], *, per_call: int) -> list[Case]:
-    """Every call with every fault, in so many of the scenarios that make the call, preferably core ones."""
+    """Every call with every fault, in so many of the scenarios that make the call, preferably core
+    ones."""
     dice = random.Random(matrix.seed)  # noqa: S311 -- an execution can be repeated
     cases: list[Case] = []
     for call in sorted(matrix.observed):
         makers = [
-            one for one in scenarios if call in matrix.calls[one.name] and TIMED.get(call[0], one.name) == one.name
+            one
+            for one in scenarios
+            if call in matrix.calls[one.name] and TIMED.get(call[0], one.name) == one.name
         ]
         makers = [one for one in makers if one.is_core] or makers
         for fault in FAULTS:
             if not is_plausible(call, fault):
                 continue
             for scenario in dice.sample(makers, min(per_call, len(makers))):
-                cases.append(Case(1000 + len(cases), scenario.name, call, fault, _is_of_no_run(call)))
+                cases.append(
+                    Case(1000 + len(cases), scenario.name, call, fault, _is_of_no_run(call))
+                )
     return cases
 
 
@@ -255,7 +284,10 @@ def _pairs(matrix: Matrix, count: int) -> list[Case]:
     dice = random.Random(matrix.seed)  # noqa: S311 -- an execution can be repeated
     faults = {
         scenario: [
-            (call, fault) for call in calls for fault in FAULTS if is_plausible(call, fault) and not _is_of_no_run(call)
+            (call, fault)
+            for call in calls
+            for fault in FAULTS
+            if is_plausible(call, fault) and not _is_of_no_run(call)
         ]
         for scenario, calls in sorted(matrix.calls.items())
     }
@@ -263,13 +295,16 @@ def _pairs(matrix: Matrix, count: int) -> list[Case]:
     cases = []
     for number, scenario in enumerate(dice.choices(list(faults), weights, k=count), start=1000):
         first, second = sorted(dice.sample(range(len(faults[scenario])), 2))
-        cases.append(Case(number, scenario, *faults[scenario][second], first=faults[scenario][first]))
+        cases.append(
+            Case(number, scenario, *faults[scenario][second], first=faults[scenario][first])
+        )
     return cases
 
 
 def is_plausible(call: Call, fault: Fault) -> bool:
-    """The API server answers 409 to a conditional write, or to a create that a quota is counted for; not to a deletion
-    with a precondition, where it means that another object has the name. Only workflows of a case are paused.
+    """The API server answers 409 to a conditional write, or to a create that a quota is counted
+    for; not to a deletion with a precondition, where it means that another object has the name.
+    Only workflows of a case are paused.
     """
     if fault is Fault.PAUSED and _is_of_no_run(call):
         return False
@@ -281,11 +316,16 @@ def _is_of_no_run(call: Call) -> bool:
 
 
 async def _play_all(
-    matrix: Matrix, ground: World, installations: Sequence[Installation], cases: Iterable[Case], options: Options
+    matrix: Matrix,
+    ground: World,
+    installations: Sequence[Installation],
+    cases: Iterable[Case],
+    options: Options,
 ) -> None:
     """Each installation plays several cases at a time, in the order of the seed."""
     queue: asyncio.Queue[Case] = asyncio.Queue()
-    for case in sorted(cases, key=lambda case: case.scenario == "attributes"):  # which impairs schedules, so comes last
+    # which impairs schedules, so comes last
+    for case in sorted(cases, key=lambda case: case.scenario == "attributes"):
         queue.put_nowait(case)
     total = queue.qsize()
 
@@ -300,7 +340,9 @@ async def _play_all(
                 result = await _play(case, ground, installation, expected=expected)
             matrix.results.append(result)
             verdict = result.problem or ("ok" if result.is_reached else "not reached")
-            options.report(f"{len(matrix.results)}/{total} {result.seconds:6.1f} s {case}: {verdict}")
+            options.report(
+                f"{len(matrix.results)}/{total} {result.seconds:6.1f} s {case}: {verdict}"
+            )
 
     async with asyncio.TaskGroup() as tasks:
         for installation in installations:
@@ -309,7 +351,9 @@ async def _play_all(
                 tasks.create_task(work(installation, alone))
 
 
-async def _play(case: Case, ground: World, installation: Installation, *, expected: State | None) -> Result:
+async def _play(
+    case: Case, ground: World, installation: Installation, *, expected: State | None
+) -> Result:
     """Play a case and wait until it is in its final state; compared with `expected`, if given."""
     stage = Stage(ground, installation, case.token, case.scenario)
     started = time.monotonic()
@@ -328,7 +372,8 @@ async def _play(case: Case, ground: World, installation: Installation, *, expect
     if expected is not None and problem and difference:
         problem = f"{problem}; {difference}"
     elif expected is not None:
-        problem = difference  # a step that was late, on a busy machine, is not one that led to another state
+        # a step that was late, on a busy machine, is not one that led to another state
+        problem = difference
     return Result(case, state, time.monotonic() - started, problem or difference, is_reached)
 
 
@@ -343,10 +388,13 @@ async def _resume(case: Case, stage: Stage) -> None:
 
 
 async def _settle(case: Case, stage: Stage, *, expected: State | None) -> tuple[State, str]:
-    """The final state, and how it differs from the expected one; without one, the state that lasts."""
+    """The final state, and how it differs from the expected one; without one, the state that
+    lasts."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE_SECONDS
-    await asyncio.sleep(max((LATE_SECONDS.get(plan.fault, 0.0) for plan in case.plans), default=0.0))
+    await asyncio.sleep(
+        max((LATE_SECONDS.get(plan.fault, 0.0) for plan in case.plans), default=0.0)
+    )
     last: State = {}
     since = loop.time()
     while True:
@@ -357,17 +405,22 @@ async def _settle(case: Case, stage: Stage, *, expected: State | None) -> tuple[
             state = _as_resumed(state, expected)
         if state != last:
             last, since = state, loop.time()
-        is_right = not _differences(state, expected) if expected is not None else not _is_open(case, state)
+        is_right = (
+            not _differences(state, expected) if expected is not None else not _is_open(case, state)
+        )
         lasted = loop.time() - since
         if is_right and lasted >= (SETTLED_SECONDS if expected is not None else _settles_in(state)):
             return state, ""
         if loop.time() > deadline:
-            return state, _differences(state, expected) if expected is not None else "it does not settle"
+            return state, _differences(
+                state, expected
+            ) if expected is not None else "it does not settle"
         await asyncio.sleep(POLL_SECONDS)
 
 
 def _as_remembered(state: State, expected: State) -> State:
-    """The state with the ends of the workflows that Temporal has forgotten since, if the others are as expected."""
+    """The state with the ends of the workflows that Temporal has forgotten since, if the others are
+    as expected."""
     forgotten = [
         key
         for key in ("workflows", "clean-ups", "submissions")
@@ -377,12 +430,16 @@ def _as_remembered(state: State, expected: State) -> State:
 
 
 def _as_resumed(state: State, expected: State) -> State:
-    """The state with the ends of the paused workflows that were replaced or ended, because their run had to end or was gone, if the
-    others are as expected.
+    """The state with the ends of the paused workflows that were replaced or ended, because their
+    run had to end or was gone, if the others are as expected.
     """
     ends = _each_of(one for one in state.get("workflows", ()))
     ended = ends.pop("TERMINATED", 0)
-    return {**state, "workflows": expected["workflows"]} if ended and ends <= _each_of(expected["workflows"]) else state
+    return (
+        {**state, "workflows": expected["workflows"]}
+        if ended and ends <= _each_of(expected["workflows"])
+        else state
+    )
 
 
 def _each_of(ends: Iterable[str]) -> Counter[str]:
@@ -391,28 +448,39 @@ def _each_of(ends: Iterable[str]) -> Counter[str]:
 
 
 def _settles_in(state: State) -> float:
-    """Seconds: Jobs are marked behind the outcomes of other runs, and after their controller has finished them."""
+    """Seconds: Jobs are marked behind the outcomes of other runs, and after their controller has
+    finished them."""
     is_unmarked = "marked=False" in str(state["Jobs that exist"])
     return UNMARKED_SECONDS if is_unmarked else 3 * SETTLED_SECONDS
 
 
 def _is_open(case: Case, state: State) -> bool:
-    """Whether something is still going on: the garbage collector may take a while on a busy machine."""
+    """Whether something is still going on: the garbage collector may take a while on a busy
+    machine."""
     runs = state["runs that exist"]
     owned = (state["ConfigMaps that exist"], state["Jobs that exist"], state["Pods that exist"])
-    is_collecting = state["Jobs without their run"] or (SCENARIOS[case.scenario].deletes if runs else any(owned))
-    return bool(is_collecting) or "open" in str(state["workflows"]) or "open" in str(state["clean-ups"])
+    is_collecting = state["Jobs without their run"] or (
+        SCENARIOS[case.scenario].deletes if runs else any(owned)
+    )
+    return (
+        bool(is_collecting)
+        or "open" in str(state["workflows"])
+        or "open" in str(state["clean-ups"])
+    )
 
 
 def _differences(state: State, expected: State | None) -> str:
     wanted = expected or {}
     return "; ".join(
-        f"{key}: {state[key]} instead of {wanted.get(key)}" for key in state if state[key] != wanted.get(key)
+        f"{key}: {state[key]} instead of {wanted.get(key)}"
+        for key in state
+        if state[key] != wanted.get(key)
     )
 
 
 async def _state(stage: Stage, *, expected: State | None) -> State:
-    """The state, without asking Temporal as long as the cluster shows that it is not the expected one."""
+    """The state, without asking Temporal as long as the cluster shows that it is not the expected
+    one."""
     ground = stage.world
     deletes = SCENARIOS[stage.scenario].deletes
     seen = cluster_state(stage.token, deletes=deletes, recorder=ground.recorder, node=ground.node)

@@ -1,7 +1,8 @@
-"""Plays a node for a control plane without kubelets: binds Pods, starts and ends their containers, deletes stopped Pods.
+"""Plays a node for a control plane without kubelets: binds Pods, starts and ends their containers,
+deletes stopped Pods.
 
-How a container behaves follows from the name of its run: everything else is real, from the API server to the controllers of
-Jobs, garbage and Pods.
+How a container behaves follows from the name of its run: everything else is real, from the API
+server to the controllers of Jobs, garbage and Pods.
 """
 
 import asyncio
@@ -43,11 +44,13 @@ class Container:
     others_run_on: bool = False
     """Of several shards, whether only the first one ends by itself."""
     other_runs_on: bool = False
-    """Whether another container, which a webhook added, runs on after it until the Pod is stopped."""
+    """Whether another container, which a webhook added, runs on after it until the Pod is
+    stopped."""
     is_rejected: bool = False
     """Whether the kubelet does not admit the Pod."""
     is_unreachable: bool = False
-    """Whether its node stops responding: the container runs on, and nobody hears of a request to stop."""
+    """Whether its node stops responding: the container runs on, and nobody hears of a request to
+    stop."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +65,23 @@ LOST = End(137, "the node was restarted")
 
 
 Behave = Callable[[str, int, bool], Container]
-"""How a container behaves: by the run's name, the number of the launch, and whether it verifies the output."""
+"""How a container behaves: by the run's name, the number of the launch, and whether it verifies the
+output."""
 
 
 class PlayedNode:
     """Run it as one task."""
 
     def __init__(
-        self, api: KubeClient, *, name: str, behave: Behave, serves: Callable[[str], bool] = lambda _run: True
+        self,
+        api: KubeClient,
+        *,
+        name: str,
+        behave: Behave,
+        serves: Callable[[str], bool] = lambda _run: True,
     ) -> None:
-        """`serves` says by the run's name whether a Pod comes to this node, if there are several."""
+        """`serves` says by the run's name whether a Pod comes to this node, if there are
+        several."""
         self._api = api
         self._name = name
         self._behave = behave
@@ -92,7 +102,8 @@ class PlayedNode:
             tasks.create_task(self._informer.run())
 
     def stop_playing(self) -> None:
-        """End at once and report nothing more, as a kubelet that is killed. The caller cancels the node's task."""
+        """End at once and report nothing more, as a kubelet that is killed. The caller cancels the
+        node's task."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -104,7 +115,10 @@ class PlayedNode:
 
     async def _register(self) -> None:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._name}}
-        lease = {"metadata": {"name": self._name}, "spec": {"holderIdentity": self._name, "leaseDurationSeconds": 40}}
+        lease = {
+            "metadata": {"name": self._name},
+            "spec": {"holderIdentity": self._name, "leaseDurationSeconds": 40},
+        }
         try:
             await self._api.create(NODES, None, node)
             await self._api.create(LEASES, LEASE_NAMESPACE, lease)
@@ -112,13 +126,23 @@ class PlayedNode:
             return
 
     async def _beat(self) -> None:
-        """Without this, the controllers would take the node for lost after 40 seconds, and evict its Pods."""
+        """Without this, the controllers would take the node for lost after 40 seconds, and evict
+        its Pods."""
         while True:
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-            ready = {"type": "Ready", "status": "True", "reason": "Played", "lastHeartbeatTime": now[:19] + "Z"}
+            ready = {
+                "type": "Ready",
+                "status": "True",
+                "reason": "Played",
+                "lastHeartbeatTime": now[:19] + "Z",
+            }
             try:
-                await self._api.patch(LEASES, LEASE_NAMESPACE, self._name, {"spec": {"renewTime": now}})
-                await self._api.patch(NODES, None, self._name, {"status": {"conditions": [ready]}}, sub="status")
+                await self._api.patch(
+                    LEASES, LEASE_NAMESPACE, self._name, {"spec": {"renewTime": now}}
+                )
+                await self._api.patch(
+                    NODES, None, self._name, {"status": {"conditions": [ready]}}, sub="status"
+                )
             except KubeError:
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
@@ -144,7 +168,11 @@ class PlayedNode:
             await self._execute(pod, asyncio.Event())
         phase = (pod.get("status") or {}).get("phase")
         if phase not in ("Succeeded", "Failed"):
-            await (self._report(pod, LOST, started="") if phase == "Running" else self._execute(pod, stop))
+            await (
+                self._report(pod, LOST, started="")
+                if phase == "Running"
+                else self._execute(pod, stop)
+            )
         await self._remove_when_stopped(pod, stop)
 
     def _plan_of(self, pod: Object) -> Container:
@@ -157,13 +185,17 @@ class PlayedNode:
             await asyncio.sleep(plan.unschedulable_for)
         await self._bind(pod)
         if plan.is_rejected:
-            rejected = "Node didn't have enough resource: cpu, requested: 4000, used: 900, capacity: 2000"
+            rejected = (
+                "Node didn't have enough resource: cpu, requested: 4000, used: 900, capacity: 2000"
+            )
             await self._say(pod, {"phase": "Failed", "reason": "OutOfcpu", "message": rejected})
             return
         await asyncio.sleep(plan.starts_after)
         started = rfc3339(datetime.now(UTC))
         if not stop.is_set():
-            await self._say(pod, {"phase": "Running", **_container(pod, {"running": {"startedAt": started}})})
+            await self._say(
+                pod, {"phase": "Running", **_container(pod, {"running": {"startedAt": started}})}
+            )
             self.starts[run, launch] += (
                 1  # a node that is killed before has started nothing, and its successor starts it
             )
@@ -172,10 +204,18 @@ class PlayedNode:
             await self._report(pod, end, started=started, other={"running": {"startedAt": started}})
             await stop.wait()
             await asyncio.sleep(plan.stops_after)
-        killed = {"terminated": {"exitCode": 137, "startedAt": started, "finishedAt": rfc3339(datetime.now(UTC))}}
+        killed = {
+            "terminated": {
+                "exitCode": 137,
+                "startedAt": started,
+                "finishedAt": rfc3339(datetime.now(UTC)),
+            }
+        }
         await self._report(pod, end, started=started, other=killed if plan.other_runs_on else None)
 
-    async def _report(self, pod: Object, end: End, *, started: str, other: Object | None = None) -> None:
+    async def _report(
+        self, pod: Object, end: End, *, started: str, other: Object | None = None
+    ) -> None:
         now = rfc3339(datetime.now(UTC))
         ended = {
             "exitCode": end.exit_code,
@@ -190,7 +230,9 @@ class PlayedNode:
             containers["containerStatuses"].append(
                 {**containers["containerStatuses"][0], "name": "other", "state": other}
             )
-        await self._say(pod, {"phase": "Running" if other and "running" in other else phase, **containers})
+        await self._say(
+            pod, {"phase": "Running" if other and "running" in other else phase, **containers}
+        )
 
     async def _until_it_ends(self, pod: Object, plan: Container, stop: asyncio.Event) -> End:
         """Wait for the container's end: its own, or 143 after a request to stop."""
@@ -203,7 +245,10 @@ class PlayedNode:
         if stop.is_set():
             await asyncio.sleep(plan.stops_after)
             stopped = dump_result(RunnerResult(reason=Reason.STOPPED, message="stopped by SIGTERM"))
-            return End(plan.exit_code_when_stopped, stopped if plan.exit_code_when_stopped else plan.message)
+            return End(
+                plan.exit_code_when_stopped,
+                stopped if plan.exit_code_when_stopped else plan.message,
+            )
         return End(plan.exit_code, plan.message)
 
     async def _own_end(self, pod: Object, plan: Container) -> None:
@@ -217,11 +262,14 @@ class PlayedNode:
             await self._released_changed.wait_for(lambda: run in self._released)
 
     async def _remove_when_stopped(self, pod: Object, stop: asyncio.Event) -> None:
-        """As a kubelet does: the object of a Pod that is being deleted goes once its containers have ended."""
+        """As a kubelet does: the object of a Pod that is being deleted goes once its containers
+        have ended."""
         await stop.wait()
         metadata = pod["metadata"]
         await self._insist(
-            lambda: self._api.delete(PODS, metadata["namespace"], metadata["name"], uid=metadata["uid"], grace=0)
+            lambda: self._api.delete(
+                PODS, metadata["namespace"], metadata["name"], uid=metadata["uid"], grace=0
+            )
         )
 
     async def _bind(self, pod: Object) -> None:
@@ -240,10 +288,15 @@ class PlayedNode:
     async def _say(self, pod: Object, status: Object) -> None:
         metadata = pod["metadata"]
         body = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        await self._insist(lambda: self._api.patch(PODS, metadata["namespace"], metadata["name"], body, sub="status"))
+        await self._insist(
+            lambda: self._api.patch(
+                PODS, metadata["namespace"], metadata["name"], body, sub="status"
+            )
+        )
 
     async def _insist(self, request: Callable[[], Awaitable[object]]) -> None:
-        """Repeat a request until the API server answers; an object that is gone or has changed is left alone."""
+        """Repeat a request until the API server answers; an object that is gone or has changed is
+        left alone."""
         while True:
             try:
                 await request()
@@ -272,14 +325,22 @@ def verifies(item: Object) -> bool:
 
 
 def launch_of(item: Object) -> str:
-    """The number of the launch that a Job or Pod is, such as `2`; for one that verifies its output, `2 verified`."""
+    """The number of the launch that a Job or Pod is, such as `2`; for one that verifies its output,
+    `2 verified`."""
     number = str((item["metadata"].get("labels") or {}).get(wellknown.LABEL_LAUNCH, "1"))
     return f"{number} verified" if verifies(item) else number
 
 
 def _container(pod: Object, state: Object) -> Object:
     image = pod["spec"]["containers"][0]["image"]
-    status = {"name": CONTAINER, "image": image, "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    status = {
+        "name": CONTAINER,
+        "image": image,
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": state,
+    }
     return {"containerStatuses": [status]}
 
 

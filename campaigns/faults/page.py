@@ -1,4 +1,5 @@
-"""The page of the documentation with the figures of the last executions; each command replaces its own section."""
+"""The page of the documentation with the figures of the last executions; each command replaces its
+own section."""
 
 import os
 import platform
@@ -22,7 +23,8 @@ PROBLEM_LIMIT = 160
 
 
 def machine() -> str:
-    """The day, the commit, the machine and how busy it was in the last quarter of an hour, in one line."""
+    """The day, the commit, the machine and how busy it was in the last quarter of an hour, in one
+    line."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     day = datetime.now(UTC).date().isoformat()
     return (
@@ -68,19 +70,25 @@ def matrix_section(matrix: Matrix) -> str:
         "| --- |" + " --- |" * len(FAULTS),
         *_rows(reached, sorted(matrix.observed)),
     ]
-    figures = _figures(matrix, cases="Cases (a scenario with a fault in one call)", happened="the fault")
+    figures = _figures(
+        matrix, cases="Cases (a scenario with a fault in one call)", happened="the fault"
+    )
     return "\n".join([*figures, "", *table, *_problems(reached)])
 
 
 def pauses_section(matrix: Matrix) -> str:
     figures = _figures(
-        matrix, cases="Cases (a scenario whose workflows are paused after one call)", happened="the pause"
+        matrix,
+        cases="Cases (a scenario whose workflows are paused after one call)",
+        happened="the pause",
     )
     return "\n".join([*figures, *_problems(matrix.results)])
 
 
 def pairs_section(matrix: Matrix) -> str:
-    figures = _figures(matrix, cases="Pairs of faults, one after the other in one scenario", happened="both faults")
+    figures = _figures(
+        matrix, cases="Pairs of faults, one after the other in one scenario", happened="both faults"
+    )
     return "\n".join([*figures, *_problems(matrix.results)])
 
 
@@ -117,7 +125,10 @@ def _rows(results: Iterable[Result], calls: Iterable[tuple[str, str]]) -> list[s
             right[call, fault] += not result.problem
     rows = []
     for call in calls:
-        cells = [f"{right[call, fault]}/{tried[call, fault]}" if is_plausible(call, fault) else "" for fault in FAULTS]
+        cells = [
+            f"{right[call, fault]}/{tried[call, fault]}" if is_plausible(call, fault) else ""
+            for fault in FAULTS
+        ]
         site, does = call
         rows.append(f"| {does}<br>`{_short(site)}` | " + " | ".join(cells) + " |")
     return rows
@@ -129,5 +140,9 @@ def _short(site: str) -> str:
 
 
 def _text(result: Result) -> str:
-    problem = result.problem if len(result.problem) <= PROBLEM_LIMIT else f"{result.problem[:PROBLEM_LIMIT]}…"
+    problem = (
+        result.problem
+        if len(result.problem) <= PROBLEM_LIMIT
+        else f"{result.problem[:PROBLEM_LIMIT]}…"
+    )
     return f"{result.case}: `{problem}`".replace("|", "/")

@@ -1,17 +1,22 @@
-"""Pauses the workflows of one case, and resumes them, as a person does with Temporal's UI or its command line."""
+"""Pauses the workflows of one case, and resumes them, as a person does with Temporal's UI or its
+command line."""
 
 import asyncio
 from contextlib import suppress
 from typing import Final
 
-from temporalio.api.workflowservice.v1 import PauseWorkflowExecutionRequest, UnpauseWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    PauseWorkflowExecutionRequest,
+    UnpauseWorkflowExecutionRequest,
+)
 from temporalio.client import Client
 from temporalio.service import RPCError
 
 from inferrun.temporal.executions import OPEN, PAUSED, list_executions
 
 PAUSED_SECONDS: Final = 90.0
-"""How long a pause lasts: the shim looks for paused workflows of runs that are more than a minute old."""
+"""How long a pause lasts: the shim looks for paused workflows of runs that are more than a minute
+old."""
 
 LISTED_SECONDS: Final = 0.7
 """Until Temporal lists what was just started."""
@@ -24,7 +29,10 @@ async def pause_workflows(temporal: Client, token: str) -> None:
         with suppress(RPCError):  # it has closed, or is paused
             await temporal.workflow_service.pause_workflow_execution(
                 PauseWorkflowExecutionRequest(
-                    namespace=temporal.namespace, workflow_id=identity, identity="tests", reason="a fault"
+                    namespace=temporal.namespace,
+                    workflow_id=identity,
+                    identity="tests",
+                    reason="a fault",
                 )
             )
 
@@ -34,7 +42,9 @@ async def resume_workflows(temporal: Client, token: str) -> None:
     for identity in await _listed(temporal, token, PAUSED):
         with suppress(RPCError):
             await temporal.workflow_service.unpause_workflow_execution(
-                UnpauseWorkflowExecutionRequest(namespace=temporal.namespace, workflow_id=identity, identity="tests")
+                UnpauseWorkflowExecutionRequest(
+                    namespace=temporal.namespace, workflow_id=identity, identity="tests"
+                )
             )
 
 

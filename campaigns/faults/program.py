@@ -1,7 +1,9 @@
-"""`python -m campaigns.faults.program shim|worker`: the real program, with clients into which faults are injected.
+"""`python -m campaigns.faults.program shim|worker`: the real program, with clients into which
+faults are injected.
 
-`FAULTS_FOLDER` is the folder of planned faults; with `FAULTS_LOG=all`, every call is logged there, not only the first of its
-kind. Everything else is as in `python -m operator_shim` and `python -m worker`.
+`FAULTS_FOLDER` is the folder of planned faults; with `FAULTS_LOG=all`, every call is logged there,
+not only the first of its kind. Everything else is as in `python -m operator_shim` and `python -m
+worker`.
 """
 
 import os
@@ -34,12 +36,16 @@ def _faulty(client: Client, injector: Injector) -> Client:
 
 
 @asynccontextmanager
-async def _connected(settings: ControlSettings) -> AsyncIterator[tuple[Injector, KubeClient, str, DefaultsFolder]]:
+async def _connected(
+    settings: ControlSettings,
+) -> AsyncIterator[tuple[Injector, KubeClient, str, DefaultsFolder]]:
     logs_all = os.environ.get("FAULTS_LOG") == "all"
     injector = Injector(FaultFolder(Path(os.environ["FAULTS_FOLDER"]), logs_all=logs_all))
     api = FaultyKubeClient(await connect(kubeconfig=settings.kubeconfig), injector)
     try:
-        installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
+        installation = await installation_id(
+            api, release=settings.release, namespace=settings.namespace
+        )
         yield injector, api, installation, DefaultsFolder(settings.defaults_folder)
     finally:
         await api.close()
@@ -48,7 +54,9 @@ async def _connected(settings: ControlSettings) -> AsyncIterator[tuple[Injector,
 @asynccontextmanager
 async def _shim(settings: ControlSettings, metrics: Metrics) -> AsyncIterator[ShimProcess]:
     async with _connected(settings) as (injector, api, installation, defaults):
-        client = await connect_temporal(identity=f"inferrun-shim/{installation}/{settings.identity}", lazy=True)
+        client = await connect_temporal(
+            identity=f"inferrun-shim/{installation}/{settings.identity}", lazy=True
+        )
         faulty = _faulty(client, injector)
         traces = open_traces(settings, program="shim")
         yield ShimProcess(
@@ -65,10 +73,18 @@ async def _shim(settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Sh
 @asynccontextmanager
 async def _worker(settings: ControlSettings, _metrics: Metrics) -> AsyncIterator[WorkerProcess]:
     async with _connected(settings) as (injector, api, installation, defaults):
-        client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{settings.identity}"), injector)
+        client = _faulty(
+            await connect_temporal(identity=f"inferrun/{installation}/{settings.identity}"),
+            injector,
+        )
         traces = open_traces(settings, program="worker")
         yield WorkerProcess(
-            settings, api=api, client=client, installation=installation, defaults=defaults, traces=traces
+            settings,
+            api=api,
+            client=client,
+            installation=installation,
+            defaults=defaults,
+            traces=traces,
         )
 
 

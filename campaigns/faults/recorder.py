@@ -1,4 +1,5 @@
-"""Records what exists and existed of each case: every run, every Job that was ever created, and every terminal status."""
+"""Records what exists and existed of each case: every run, every Job that was ever created, and
+every terminal status."""
 
 import asyncio
 import time
@@ -29,7 +30,8 @@ class Traces:
     seen_pods: dict[str, SeenPod] = field(default_factory=dict)
     """The Pods of these Jobs by UID."""
     terminal: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """The terminal statuses (phase/reason/time) by run UID; at most one each, because none may change."""
+    """The terminal statuses (phase/reason/time) by run UID; at most one each, because none may
+    change."""
     last: dict[str, Object] = field(default_factory=dict)
     """The last status of each run by UID, also of one that is gone."""
 
@@ -64,11 +66,17 @@ class Recorder:
         match = TOKEN.search(key[1])
         if match is None or after is None:
             return
-        traces, uid, status = self._traces[match.group()], after["metadata"]["uid"], after.get("status") or {}
+        traces, uid, status = (
+            self._traces[match.group()],
+            after["metadata"]["uid"],
+            after.get("status") or {},
+        )
         traces.runs[uid] = RunRef(namespace=key[0], name=key[1], uid=uid)
         traces.last[uid] = status
         if status.get("phase") in TERMINAL:
-            traces.terminal[uid].add(f"{status['phase']}/{status.get('reason')}/{status.get('completionTime')}")
+            traces.terminal[uid].add(
+                f"{status['phase']}/{status.get('reason')}/{status.get('completionTime')}"
+            )
 
     def _on_job(self, key: Key, before: Object | None, after: Object | None) -> None:
         match = TOKEN.search(key[1])
@@ -98,6 +106,9 @@ class Recorder:
 
 
 def _end_of(status: Object) -> str:
-    states = [one.get("state", {}).get("terminated") or {} for one in status.get("containerStatuses") or []]
+    states = [
+        one.get("state", {}).get("terminated") or {}
+        for one in status.get("containerStatuses") or []
+    ]
     codes = [str(state["exitCode"]) for state in states if "exitCode" in state]
     return " ".join([str(status.get("phase") or "removed"), *codes])

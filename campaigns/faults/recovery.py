@@ -1,12 +1,13 @@
-"""`python -m campaigns.faults.recovery`: what happens to a thousand running Jobs when Temporal forgets them.
+"""`python -m campaigns.faults.recovery`: what happens to a thousand running Jobs when Temporal
+forgets them.
 
 - `lost`: Temporal's database is replaced by an empty one.
 - `restored`: it is replaced by a copy that was made when only half of the runs existed.
-- `forgotten`: the workflows of the ended runs are deleted, as after Temporal's retention, and the workflows of the running ones,
-  too.
+- `forgotten`: the workflows of the ended runs are deleted, as after Temporal's retention, and the
+  workflows of the running ones, too.
 
-Each time, every running Job must be adopted within two minutes, no run may get a second Job, and nothing that has ended may be
-executed again.
+Each time, every running Job must be adopted within two minutes, no run may get a second Job, and
+nothing that has ended may be executed again.
 """
 
 import argparse
@@ -91,14 +92,22 @@ class Recovery:
             half = self._count // 2
             await self._create([*self._short, *self._long[:half]])
             await until(
-                "the first half is running", lambda: self._are("Running", self._long[:half]), seconds=LIMIT_SECONDS
+                "the first half is running",
+                lambda: self._are("Running", self._long[:half]),
+                seconds=LIMIT_SECONDS,
             )
-            await until("the short ones have ended", lambda: self._are("Succeeded", self._short), seconds=LIMIT_SECONDS)
+            await until(
+                "the short ones have ended",
+                lambda: self._are("Succeeded", self._short),
+                seconds=LIMIT_SECONDS,
+            )
             await asyncio.sleep(5)  # their Jobs are marked, and their workflows closed
             if self._finding.kind == "restored":
                 await self._copy_database()
             await self._create(self._long[half:])
-            await until("all are running", lambda: self._are("Running", self._long), seconds=LIMIT_SECONDS)
+            await until(
+                "all are running", lambda: self._are("Running", self._long), seconds=LIMIT_SECONDS
+            )
             await until(
                 "all containers run",
                 lambda: self._ground.node.starts.total() >= self._containers,
@@ -138,7 +147,9 @@ class Recovery:
         await self._servers.stop("temporal")
         _copy(self._ground.folder, self._ground.folder / "backup")
         self._servers.start("temporal")
-        await until("Temporal answers", self._ground.temporal.count_workflows, seconds=LIMIT_SECONDS)
+        await until(
+            "Temporal answers", self._ground.temporal.count_workflows, seconds=LIMIT_SECONDS
+        )
 
     async def _forget(self) -> None:
         """Ends when Temporal answers again."""
@@ -151,10 +162,13 @@ class Recovery:
         if self._finding.kind == "restored":
             _copy(self._ground.folder / "backup", self._ground.folder)
         self._servers.start("temporal")
-        await until("Temporal answers", self._ground.temporal.count_workflows, seconds=LIMIT_SECONDS)
+        await until(
+            "Temporal answers", self._ground.temporal.count_workflows, seconds=LIMIT_SECONDS
+        )
 
     async def _delete_workflows(self) -> None:
-        """Until the last one is gone, a shim that resyncs may have adopted the first runs: their new workflows are left alone."""
+        """Until the last one is gone, a shim that resyncs may have adopted the first runs: their
+        new workflows are left alone."""
         temporal = self._ground.temporal
         deleted = {item.run_id async for item in temporal.list_workflows(OPEN_RUNS)}
         for name in (*self._short, *self._long):
@@ -165,7 +179,9 @@ class Recovery:
             await temporal.workflow_service.delete_workflow_execution(request)
 
         async def are_gone() -> bool:
-            return deleted.isdisjoint([item.run_id async for item in temporal.list_workflows(OPEN_RUNS)])
+            return deleted.isdisjoint(
+                [item.run_id async for item in temporal.list_workflows(OPEN_RUNS)]
+            )
 
         await until("the workflows are gone", are_gone, seconds=LIMIT_SECONDS)
         self._installation.shim.kill()  # which would otherwise find out at its next resync
@@ -178,7 +194,9 @@ class Recovery:
         wanted = {run_workflow_id(self._ref(name)) for name in self._long}
 
         async def are_adopted() -> bool:
-            return wanted <= {identity.removesuffix("/recover") for identity in await self._open_workflows()}
+            return wanted <= {
+                identity.removesuffix("/recover") for identity in await self._open_workflows()
+            }
 
         with suppress(NotInTime):
             await until("all are adopted", are_adopted, seconds=5 * TOLERATED_SECONDS)
@@ -196,7 +214,9 @@ class Recovery:
         started = time.monotonic()
         for name in self._long:
             await self._ground.node.release(name)
-        await until("all have ended", lambda: self._are("Succeeded", self._long), seconds=LIMIT_SECONDS)
+        await until(
+            "all have ended", lambda: self._are("Succeeded", self._long), seconds=LIMIT_SECONDS
+        )
         self._finding.ended_after = time.monotonic() - started
 
     def _check(self, before: dict[str, Object]) -> None:
@@ -204,10 +224,14 @@ class Recovery:
         traces = [recorder.traces(name[:7]) for name in (*self._short, *self._long)]
         jobs = [uids for one in traces for uids in one.jobs.values()]
         finding.expect("Jobs", sum(len(uids) for uids in jobs), len(traces))
-        finding.expect("runs with one launch", sum(len(one.jobs) == 1 for one in traces), len(traces))
+        finding.expect(
+            "runs with one launch", sum(len(one.jobs) == 1 for one in traces), len(traces)
+        )
         finding.expect("containers", self._ground.node.starts.total(), self._containers)
         finding.expect(
-            "runs whose terminal status changed", sum(len(s) > 1 for one in traces for s in one.terminal.values()), 0
+            "runs whose terminal status changed",
+            sum(len(s) > 1 for one in traces for s in one.terminal.values()),
+            0,
         )
         changed = [name for name in self._short if self._item(name) != before[name]]
         finding.expect("ended runs that were written again", changed, [])
@@ -237,7 +261,8 @@ def section_of(findings: Sequence[Finding]) -> str:
     ]
     for one in findings:
         adopted, ended = (
-            f"{value:.0f} s" if value is not None else "never" for value in (one.adopted_after, one.ended_after)
+            f"{value:.0f} s" if value is not None else "never"
+            for value in (one.adopted_after, one.ended_after)
         )
         lines.append(
             f"| {one.kind} | {one.running} | {one.ended} | {adopted} | {ended} | {'; '.join(one.problems) or 'none'} |"
@@ -250,8 +275,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="campaigns.faults.recovery", description="Recover from a Temporal that forgets"
     )
-    parser.add_argument("--runs", type=int, default=1000, help="number of running Jobs (default: 1000)")
-    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS, help="ways of forgetting (default: all)")
+    parser.add_argument(
+        "--runs", type=int, default=1000, help="number of running Jobs (default: 1000)"
+    )
+    parser.add_argument(
+        "--kinds", nargs="*", default=KINDS, choices=KINDS, help="ways of forgetting (default: all)"
+    )
     parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
     given = parser.parse_args()
     findings = []

@@ -1,4 +1,5 @@
-"""A played node whose containers are real processes of the built-in runner, with the contract and the claims of their Pods."""
+"""A played node whose containers are real processes of the built-in runner, with the contract and
+the claims of their Pods."""
 
 import asyncio
 import os
@@ -32,7 +33,9 @@ class Disk:
 
     folder: Path
     starts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    containers: dict[tuple[str, str], list[SeenContainer]] = field(default_factory=lambda: defaultdict(list))
+    containers: dict[tuple[str, str], list[SeenContainer]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     """The processes that were executed, by run and launch."""
     killed_containers: int = 0
 
@@ -43,7 +46,8 @@ class Disk:
 
 
 class RunnerNode(PlayedNode):
-    """One life of the node, from its start until it is killed: run it as one task. It runs `slots` containers at a time."""
+    """One life of the node, from its start until it is killed: run it as one task. It runs `slots`
+    containers at a time."""
 
     def __init__(self, api: KubeClient, *, name: str, disk: Disk, slots: int) -> None:
         super().__init__(api, name=name, behave=lambda _run, _launch, _verifies: Container())
@@ -61,7 +65,8 @@ class RunnerNode(PlayedNode):
         return bool(running)
 
     def lose_power(self) -> None:
-        """Send SIGKILL to all containers; the caller cancels the node's task before it can report that."""
+        """Send SIGKILL to all containers; the caller cancels the node's task before it can report
+        that."""
         for process in self._processes.values():
             if process.returncode is None:
                 process.send_signal(signal.SIGKILL)
@@ -100,7 +105,8 @@ class RunnerNode(PlayedNode):
         return End(code if code >= 0 else 128 - code, log.read_text() if log.exists() else "")
 
     async def _environment(self, pod: Object, folder: Path) -> Mapping[str, str] | None:
-        """The container's environment, with the paths of this machine; None if the contract is gone with its run."""
+        """The container's environment, with the paths of this machine; None if the contract is gone
+        with its run."""
         contract = folder / "contract.json"
         text = await self._contract_of(pod)
         if text is None:
@@ -110,7 +116,9 @@ class RunnerNode(PlayedNode):
         given = {item["name"]: item["value"] for item in container["env"] if "value" in item}
         volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
         mounts = {
-            mount["mountPath"].removeprefix(MOUNT): volumes[mount["name"]]["persistentVolumeClaim"]["claimName"]
+            mount["mountPath"].removeprefix(MOUNT): volumes[mount["name"]]["persistentVolumeClaim"][
+                "claimName"
+            ]
             for mount in container["volumeMounts"]
             if mount["mountPath"].startswith(MOUNT)
         }
@@ -122,7 +130,10 @@ class RunnerNode(PlayedNode):
             "INFERRUN_TERMINATION_LOG": str(folder / "termination-log"),
             "INFERRUN_SPOOL_DIR": str(folder),
             "INFERRUN_ENDPOINTS_DIR": str(await self._mounted_secrets(pod, folder / "endpoints")),
-            **{f"INFERRUN_{end.upper()}_DIR": str(self._disk.claim(claim)) for end, claim in mounts.items()},
+            **{
+                f"INFERRUN_{end.upper()}_DIR": str(self._disk.claim(claim))
+                for end, claim in mounts.items()
+            },
             "pod_uid": pod["metadata"]["uid"],
         }
 
@@ -130,7 +141,9 @@ class RunnerNode(PlayedNode):
         """Write the Secrets of the input and the output as the kubelet does."""
         for volume in pod["spec"]["volumes"]:
             if "secret" in volume and volume["name"].startswith(ENDPOINT):
-                secret = await self._api.get(SECRETS, pod["metadata"]["namespace"], volume["secret"]["secretName"])
+                secret = await self._api.get(
+                    SECRETS, pod["metadata"]["namespace"], volume["secret"]["secretName"]
+                )
                 target = folder / volume["name"].removeprefix(ENDPOINT)
                 target.mkdir(parents=True)
                 for key, value in secret["data"].items():
@@ -152,7 +165,8 @@ class RunnerNode(PlayedNode):
 
 
 def _command_of(pod: Object) -> list[str]:
-    """The container's command, with the Python of this machine; our image starts the runner without one."""
+    """The container's command, with the Python of this machine; our image starts the runner without
+    one."""
     command = pod["spec"]["containers"][0].get("command") or ["python", "-m", "runner"]
     return [sys.executable, *(str(word) for word in command[1:])]
 

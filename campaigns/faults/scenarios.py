@@ -1,4 +1,5 @@
-"""The lives that a run can have. Each is played by a test in the role of a user, once without faults and then with each fault."""
+"""The lives that a run can have. Each is played by a test in the role of a user, once without
+faults and then with each fault."""
 
 import asyncio
 import json
@@ -31,7 +32,14 @@ from inferrun.kube.objects import JOBS, LEASES, PODS, RUNS, Object, Resource
 from inferrun.names import run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, RunnerResult, dump_result
+from inferrun.runner_report import (
+    Output,
+    OutputFinding,
+    OutputState,
+    RecordCounts,
+    RunnerResult,
+    dump_result,
+)
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import ATTRIBUTES
 from inferrun.temporal.executions import describe
@@ -51,7 +59,8 @@ PROBE = {"restartPolicy": "Never", "containers": [{"name": "probe", "image": "lo
 """The Pod of a Job that is not to be created."""
 
 PATIENCE_SECONDS = 240.0
-"""The longest that any step may take, with whatever fault; without faults, each takes a few seconds."""
+"""The longest that any step may take, with whatever fault; without faults, each takes a few
+seconds."""
 
 
 @dataclass
@@ -77,14 +86,17 @@ class Stage:
 
     async def run(self, *, finalizers: tuple[str, ...] = (), **spec: Any) -> None:
         metadata: Object = {"finalizers": list(finalizers)}
-        await create_run(self.world.api, self.namespace, self.name, config=self.name, metadata=metadata, **spec)
+        await create_run(
+            self.world.api, self.namespace, self.name, config=self.name, metadata=metadata, **spec
+        )
 
     async def start(self, *, config: Object | None = None, **run: Any) -> None:  # Any: see `run`
         """Create the config, with these fields, and the run."""
         await self.config(**(config or {}))
         await self.run(**run)
 
-    async def start_running(self, *, config: Object | None = None, **run: Any) -> None:  # Any: see `run`
+    # Any: see `run`
+    async def start_running(self, *, config: Object | None = None, **run: Any) -> None:
         """The same, and wait until the status says that the run is running."""
         await self.start(config=config, **run)
         await self.until_running()
@@ -122,10 +134,12 @@ class Stage:
         """The runs of this schedule, oldest first."""
         runs = self.world.recorder.present(self.world.recorder.runs, self.token)
         return sorted(
-            (run for run in runs if run["metadata"]["name"] != self.name), key=lambda run: str(run["metadata"]["name"])
+            (run for run in runs if run["metadata"]["name"] != self.name),
+            key=lambda run: str(run["metadata"]["name"]),
         )
 
-    def workflow(self, *, recovery: bool = False) -> WorkflowHandle[Any, Any]:  # Any: started by name
+    # Any: started by name
+    def workflow(self, *, recovery: bool = False) -> WorkflowHandle[Any, Any]:
         identity = run_workflow_id(self.ref) + ("/recover" if recovery else "")
         return self.world.temporal.get_workflow_handle(identity)
 
@@ -136,7 +150,9 @@ class Stage:
         await until(what, is_so, seconds=PATIENCE_SECONDS, poll=0.1, now=now)
 
     async def until_phase(self, *phases: str) -> None:
-        await self.until(f"{self.name} is {'/'.join(phases)}", lambda: self.status.get("phase") in phases)
+        await self.until(
+            f"{self.name} is {'/'.join(phases)}", lambda: self.status.get("phase") in phases
+        )
 
     async def until_ended(self) -> None:
         await self.until_phase("Succeeded", "Failed")
@@ -153,7 +169,8 @@ Play = Callable[[Stage], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A life of a run. Faults hit a call in `core` ones, and in the others only if no core one makes it."""
+    """A life of a run. Faults hit a call in `core` ones, and in the others only if no core one
+    makes it."""
 
     name: str
     play: Play
@@ -167,10 +184,15 @@ class Scenario:
 
 def _message(reason: Reason, *, completed: int) -> str:
     counts = RecordCounts(total=10, completed=completed, failed=0)
-    output = Output(location="data:out/predictions.jsonl", manifest="data:out/manifest.json", sha256="0" * 64)
+    output = Output(
+        location="data:out/predictions.jsonl", manifest="data:out/manifest.json", sha256="0" * 64
+    )
     is_success = reason is Reason.SUCCEEDED
     result = RunnerResult(
-        reason=reason, records=counts, delivery="ExactlyOnce", output=output if is_success else Output()
+        reason=reason,
+        records=counts,
+        delivery="ExactlyOnce",
+        output=output if is_success else Output(),
     )
     return dump_result(result)
 
@@ -181,7 +203,9 @@ def failure_message() -> str:
 
 def _finding(*, is_committed: bool) -> str:
     state = OutputState.COMMITTED if is_committed else OutputState.NOT_COMMITTED
-    return dump_result(OutputFinding(state=state, message="looked", records=RecordCounts(total=10, completed=10)))
+    return dump_result(
+        OutputFinding(state=state, message="looked", records=RecordCounts(total=10, completed=10))
+    )
 
 
 def success_message() -> str:
@@ -233,13 +257,19 @@ def _run_to_the_end(*, config: Object | None = None, **run: Any) -> Play:  # Any
 
 
 async def _make_room(stage: Stage) -> None:
-    """A policy plays a quota that has room for the Job of the second attempt only once that of the first one is gone."""
+    """A policy plays a quota that has room for the Job of the second attempt only once that of the
+    first one is gone."""
     api, name = stage.world.api, stage.name
-    rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
-    of_second = f"object.metadata.name.startsWith('inf-{name}-') && object.metadata.name.endsWith('-2')"
-    message = (
-        "exceeded quota: played, requested: count/jobs.batch=1, used: count/jobs.batch=1, limited: count/jobs.batch=1"
+    rule = {
+        "apiGroups": ["batch"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["jobs"],
+    }
+    of_second = (
+        f"object.metadata.name.startsWith('inf-{name}-') && object.metadata.name.endsWith('-2')"
     )
+    message = "exceeded quota: played, requested: count/jobs.batch=1, used: count/jobs.batch=1, limited: count/jobs.batch=1"
     spec = {
         "matchConstraints": {"resourceRules": [rule]},
         "matchConditions": [{"name": "is-the-second", "expression": of_second}],
@@ -263,7 +293,9 @@ async def _make_room(stage: Stage) -> None:
         await stage.run()
         jobs = stage.world.recorder.jobs
         await stage.until("there is a Job", lambda: stage.world.recorder.present(jobs, stage.token))
-        await stage.until("the first Job is gone", lambda: not stage.world.recorder.present(jobs, stage.token))
+        await stage.until(
+            "the first Job is gone", lambda: not stage.world.recorder.present(jobs, stage.token)
+        )
     finally:
         await api.delete(POLICY_BINDINGS, None, name, uid=binding["metadata"]["uid"])
         await api.delete(POLICIES, None, name, uid=policy["metadata"]["uid"])
@@ -273,7 +305,9 @@ async def _make_room(stage: Stage) -> None:
 def _cancel(*, config: Object | None = None) -> Play:
     async def play(stage: Stage) -> None:
         await stage.start_running(config=config)
-        await stage.patch({"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
+        await stage.patch(
+            {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
+        )
         await stage.until_ended()
 
     return play
@@ -289,7 +323,8 @@ def _delete(**run: Any) -> Play:  # Any: JSON
 
 
 async def _schedule(stage: Stage) -> None:
-    """Two runs, of which the history limit keeps one, if it ended a while ago; then an edit, an invalid one, and the deletion."""
+    """Two runs, of which the history limit keeps one, if it ended a while ago; then an edit, an
+    invalid one, and the deletion."""
     await stage.start(schedule="0 0 1 1 *", successfulJobsHistoryLimit=1)
     await stage.until_phase("Scheduled")
     handle = stage.world.temporal.get_schedule_handle(schedule_id(stage.ref))
@@ -317,18 +352,23 @@ async def _schedule(stage: Stage) -> None:
         return (await handle.describe()).schedule.state.paused
 
     await stage.until("the schedule is paused", is_paused)
-    await stage.until("the status says so", lambda: stage.status.get("reason") == Reason.INVALID_SCHEDULE)
+    await stage.until(
+        "the status says so", lambda: stage.status.get("reason") == Reason.INVALID_SCHEDULE
+    )
     await stage.delete()
     await stage.until_gone()
 
 
 async def _keep_none(stage: Stage) -> None:
-    """A run of a schedule that keeps none: it is deleted, but not before its submission has read how it ended."""
+    """A run of a schedule that keeps none: it is deleted, but not before its submission has read
+    how it ended."""
     await stage.start(schedule="0 0 1 1 *", successfulJobsHistoryLimit=0)
     await stage.until_phase("Scheduled")
     await _trigger(stage)
     await stage.until("a run was created", lambda: stage.children)
-    stage.submissions.append(stage.children[0]["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
+    stage.submissions.append(
+        stage.children[0]["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID]
+    )
     await stage.until("it is pruned", lambda: not stage.children)
     await _close(stage, stage.world.temporal.get_workflow_handle(stage.submissions[0]))
     await stage.delete()
@@ -336,8 +376,8 @@ async def _keep_none(stage: Stage) -> None:
 
 
 async def _lose_fire(stage: Stage) -> None:
-    """The schedule is deleted in Temporal, and again if the shim restores it, until its only time of the year has passed: its run
-    is started after it."""
+    """The schedule is deleted in Temporal, and again if the shim restores it, until its only time
+    of the year has passed: its run is started after it."""
     soon = (datetime.now(UTC) + timedelta(seconds=75)).replace(second=0)
     await stage.start(schedule=f"{soon.minute} {soon.hour} {soon.day} {soon.month} *")
     await stage.until_phase("Scheduled")
@@ -346,13 +386,16 @@ async def _lose_fire(stage: Stage) -> None:
             await stage.world.temporal.get_schedule_handle(schedule_id(stage.ref)).delete()
         await asyncio.sleep(0.3)
     await stage.until("its run succeeded", lambda: _phases(stage) == ["Succeeded"])
-    await stage.until("it is accounted for", lambda: (stage.status.get("times") or {}).get("started") == 1)
+    await stage.until(
+        "it is accounted for", lambda: (stage.status.get("times") or {}).get("started") == 1
+    )
     await stage.delete()
     await stage.until_gone()
 
 
 async def _back_fill(stage: Stage) -> None:
-    """Two runs for past times of a schedule that never fires; then the last time again, whose run is repeated."""
+    """Two runs for past times of a schedule that never fires; then the last time again, whose run
+    is repeated."""
     await stage.start(schedule="0 0 1 1 *", suspend=True)
     await stage.until_phase("Suspended")
     for suffix, start, which in (("first", 2024, "Missing"), ("again", 2025, "All")):
@@ -360,7 +403,9 @@ async def _back_fill(stage: Stage) -> None:
         period = {"start": f"{start}-01-01T00:00:00Z", "end": "2025-01-01T01:00:00Z"}
         spec = {"backfill": {"schedule": stage.name, "which": which, "concurrency": 2, **period}}
         kind = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND}
-        await stage.world.api.create(RUNS, stage.namespace, {**kind, "metadata": {"name": name}, "spec": spec})
+        await stage.world.api.create(
+            RUNS, stage.namespace, {**kind, "metadata": {"name": name}, "spec": spec}
+        )
 
         def has_succeeded(name: str = name) -> bool:
             found = stage.world.recorder.run_named(stage.namespace, name) or {}
@@ -370,8 +415,8 @@ async def _back_fill(stage: Stage) -> None:
 
 
 async def _trigger(stage: Stage) -> None:
-    """Fire once the schedule exists and the submission of its last run is closed; before, the fire would be skipped. Again if
-    Temporal forgets the submission before it has created a run.
+    """Fire once the schedule exists and the submission of its last run is closed; before, the fire
+    would be skipped. Again if Temporal forgets the submission before it has created a run.
     """
     handle = stage.world.temporal.get_schedule_handle(schedule_id(stage.ref))
     before = {run["metadata"]["uid"] for run in stage.children}
@@ -451,9 +496,14 @@ async def _submit_and_delete(stage: Stage) -> None:
 async def _wait_for_config(stage: Stage) -> None:
     """The run is edited while it waits, too."""
     await stage.run()
-    await stage.until("the run waits for its config", lambda: stage.status.get("reason") == Reason.CONFIG_NOT_FOUND)
+    await stage.until(
+        "the run waits for its config",
+        lambda: stage.status.get("reason") == Reason.CONFIG_NOT_FOUND,
+    )
     await stage.patch({"spec": {"timeoutSeconds": 3600}})
-    await stage.until("the edit is acknowledged", lambda: stage.status.get("observedGeneration") == 2)
+    await stage.until(
+        "the edit is acknowledged", lambda: stage.status.get("observedGeneration") == 2
+    )
     await stage.config()
     await stage.until_ended()
 
@@ -463,7 +513,9 @@ async def _wait_for_model(stage: Stage) -> None:
     api, namespace = stage.world.api, stage.namespace
     await apply(api, namespace, _named(recorded("isvc-standard-starting"), stage.name))
     await stage.start(config={"kserve": {"serviceRef": {"name": stage.name}}})
-    await stage.until("the run waits for its model", lambda: stage.status.get("reason") == Reason.MODEL_NOT_READY)
+    await stage.until(
+        "the run waits for its model", lambda: stage.status.get("reason") == Reason.MODEL_NOT_READY
+    )
     await create_service(api, namespace, f"{stage.name}-predictor")
     await apply(api, namespace, _named(standard(), stage.name))
     await stage.until_ended()
@@ -479,11 +531,15 @@ async def _edit(stage: Stage) -> None:
     """A limit is added while the run is running, and its Job is given what is left of it."""
     await stage.start_running()
     await stage.patch({"spec": {"timeoutSeconds": 3600}})
-    await stage.until("the edit is acknowledged", lambda: stage.status.get("observedGeneration") == 2)
+    await stage.until(
+        "the edit is acknowledged", lambda: stage.status.get("observedGeneration") == 2
+    )
 
     def has_limit() -> bool:
         jobs = stage.world.recorder.present(stage.world.recorder.jobs, stage.token)
-        return any(ANNOTATION_SECONDS_LEFT in (job["metadata"].get("annotations") or {}) for job in jobs)
+        return any(
+            ANNOTATION_SECONDS_LEFT in (job["metadata"].get("annotations") or {}) for job in jobs
+        )
 
     await stage.until("the Job has the limit", has_limit)
     await stage.finish()
@@ -507,7 +563,8 @@ async def _resume(stage: Stage) -> None:
 
 
 async def _lose_node(stage: Stage) -> None:
-    """The node stops responding while the container runs, which the control plane says of its Pod after a while."""
+    """The node stops responding while the container runs, which the control plane says of its Pod
+    after a while."""
     await stage.start_running()
     [pod] = stage.world.recorder.present(stage.world.recorder.pods, stage.token)
     long_ago = rfc3339(utc_now() - timedelta(hours=1))
@@ -533,7 +590,9 @@ async def _terminate(stage: Stage) -> None:
 
     async def is_recovered() -> bool:
         try:
-            return bool((await describe(stage.world.temporal, stage.workflow(recovery=True).id)).run_id)
+            return bool(
+                (await describe(stage.world.temporal, stage.workflow(recovery=True).id)).run_id
+            )
         except RPCError:
             return False
 
@@ -547,7 +606,9 @@ async def _delete_while_launching(stage: Stage) -> None:
     hold = Plan(stage.token, site, "patch inferenceruns/status", Fault.HOLD)
     stage.installation.faults.plan(hold)
     await stage.start()
-    await stage.until("the status is about to be written", lambda: stage.installation.faults.has_happened(hold))
+    await stage.until(
+        "the status is about to be written", lambda: stage.installation.faults.has_happened(hold)
+    )
     await stage.delete()
     await stage.until_gone()
     stage.installation.faults.withdraw(hold)
@@ -555,7 +616,9 @@ async def _delete_while_launching(stage: Stage) -> None:
 
 async def _accept(stage: Stage) -> None:
     """Temporal is slow, so that the first status comes before the workflow."""
-    hold = Plan(stage.token, "operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun", Fault.HOLD)
+    hold = Plan(
+        stage.token, "operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun", Fault.HOLD
+    )
     stage.installation.faults.plan(hold)
     await stage.start()
     await stage.until("the run is accepted", lambda: stage.status)
@@ -589,7 +652,9 @@ async def _leave_schedule(stage: Stage, *, memo: dict[str, str]) -> str:
     parent = RunRef(namespace=stage.namespace, name=stage.name, uid=f"uid-of-{stage.token}")
     identity = schedule_id(parent)
     argument = {"namespace": stage.namespace, "parent": {"name": stage.name, "uid": parent.uid}}
-    action = ScheduleActionStartWorkflow(WORKFLOW_TYPE, argument, id=identity, task_queue=stage.namespace)
+    action = ScheduleActionStartWorkflow(
+        WORKFLOW_TYPE, argument, id=identity, task_queue=stage.namespace
+    )
     schedule = Schedule(action=action, spec=ScheduleSpec(cron_expressions=["0 0 1 1 *"]))
     await stage.world.temporal.create_schedule(identity, schedule, memo={**memo, "run": parent})
     return identity
@@ -604,10 +669,13 @@ async def _is_no_schedule(stage: Stage, identity: str) -> bool:
 
 
 async def _leave_over(stage: Stage) -> None:
-    """A workflow and a schedule of runs that do not exist, which a sweep finds soon after the shim starts."""
+    """A workflow and a schedule of runs that do not exist, which a sweep finds soon after the shim
+    starts."""
     memo = await _memo_of(stage)
     identity = await _leave_schedule(stage, memo=memo)
-    run = RunRef(namespace=stage.namespace, name=f"{stage.name}-workflow", uid=f"uid-of-{stage.token}-w")
+    run = RunRef(
+        namespace=stage.namespace, name=f"{stage.name}-workflow", uid=f"uid-of-{stage.token}-w"
+    )
     stage.submissions.append(run_workflow_id(run))
     handle = await stage.world.temporal.start_workflow(
         messages.RUN_WORKFLOW,
@@ -661,7 +729,9 @@ async def _lose_lease(stage: Stage) -> None:
 async def _expect_lease(stage: Stage) -> None:
     async def is_there() -> bool:
         try:
-            return bool(await stage.world.api.get(LEASES, stage.namespace, f"{stage.namespace}-shim"))
+            return bool(
+                await stage.world.api.get(LEASES, stage.namespace, f"{stage.namespace}-shim")
+            )
         except KubeError:
             return False
 
@@ -694,7 +764,8 @@ async def _remove_attributes(stage: Stage) -> None:
     """Temporal forgets the search attributes, as if its database had been replaced."""
     await stage.world.temporal.operator_service.remove_search_attributes(
         RemoveSearchAttributesRequest(
-            namespace=stage.world.temporal.namespace, search_attributes=[key.name for key in ATTRIBUTES]
+            namespace=stage.world.temporal.namespace,
+            search_attributes=[key.name for key in ATTRIBUTES],
         )
     )
     stage.installation.shim.kill()
@@ -726,10 +797,15 @@ SCENARIOS = {
         Scenario("suspended", _suspend, _resumes),
         Scenario("resumed", _create_suspended, _succeeds),
         Scenario("nodelost", _lose_node, _loses_its_node),
-        # The container of a custom image finishes its work in its grace period: only its exit code says so.
-        Scenario("finishes", _cancel(config={"image": "localhost/custom:1"}), _finishes_when_stopped),
+        # The container of a custom image finishes its work in its grace period: only its exit code
+        # says so.
+        Scenario(
+            "finishes", _cancel(config={"image": "localhost/custom:1"}), _finishes_when_stopped
+        ),
         Scenario("unreadable", _run_to_the_end(), _leaves_nothing),
-        Scenario("legacy", _delete(finalizers=(wellknown.LEGACY_FINALIZER,)), _runs_on, deletes=True),
+        Scenario(
+            "legacy", _delete(finalizers=(wellknown.LEGACY_FINALIZER,)), _runs_on, deletes=True
+        ),
         Scenario("unschedulable", _run_to_the_end(), _waits),
         Scenario("terminated", _terminate, _runs_on),
         Scenario("withdrawn", _delete_while_launching, _runs_on, deletes=True),
@@ -746,7 +822,8 @@ SCENARIOS = {
 
 
 def behaviour_of(run: str, launch: int, is_verifying: bool) -> Container:  # noqa: FBT001 -- as `Behave` has it
-    """How the container of a run behaves, by the scenario in the run's name. Verified output is that of an unread success."""
+    """How the container of a run behaves, by the scenario in the run's name. Verified output is
+    that of an unread success."""
     if is_verifying:
         return Container(message=_finding(is_committed="unreadable" in run))
     match = re.match(r"c\d{5}q-([a-z]+)", run)

@@ -1,4 +1,5 @@
-"""Kills the servers of a control plane with SIGKILL and starts them again with the same data and addresses."""
+"""Kills the servers of a control plane with SIGKILL and starts them again with the same data and
+addresses."""
 
 import asyncio
 from pathlib import Path
@@ -20,7 +21,8 @@ class Servers:
         self._logs = 0
 
     async def keep_running(self) -> None:
-        """Start again what ends by itself, until cancelled: controllers do if they start while the API server is down."""
+        """Start again what ends by itself, until cancelled: controllers do if they start while the
+        API server is down."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             for name, process in list(self._running.items()):
@@ -44,7 +46,9 @@ class Servers:
         logs = self._folder / f"again-{self._logs}"
         logs.mkdir()
         command = [str(word) for word in self._running[name].child.args] + [*flags]  # type: ignore[union-attr]  # a list
-        self._running[name] = start(name, command, logs=logs, environment=server_environment(self._folder))
+        self._running[name] = start(
+            name, command, logs=logs, environment=server_environment(self._folder)
+        )
         self._restarted.append(self._running[name])
         self._stopped.discard(name)
 

@@ -1,8 +1,10 @@
-"""`python -m campaigns.faults.storm`: hundreds of runs with real records while everything is killed at random; then the account.
+"""`python -m campaigns.faults.storm`: hundreds of runs with real records while everything is killed
+at random; then the account.
 
-Shim, worker, Temporal server, API server and controllers are killed with SIGKILL; so are containers, and the node with all of
-its containers. The node is played, but its containers are real processes of the built-in runner, which read and write real
-files. With `--earlier COMMIT`, shim and worker are upgraded from that version and rolled back to it meanwhile, in any order.
+Shim, worker, Temporal server, API server and controllers are killed with SIGKILL; so are
+containers, and the node with all of its containers. The node is played, but its containers are real
+processes of the built-in runner, which read and write real files. With `--earlier COMMIT`, shim and
+worker are upgraded from that version and rolled back to it meanwhile, in any order.
 """
 
 import argparse
@@ -61,7 +63,8 @@ LEASE_WRITES = "patch leases"
 POLL_SECONDS = 1.0
 
 LEFT_OVER_SECONDS = 180.0
-"""Maximum time until the sweep has ended the workflows of deleted runs. It does so after it has seen them twice."""
+"""Maximum time until the sweep has ended the workflows of deleted runs. It does so after it has
+seen them twice."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ class Account:
 
 
 def plan(count: int, dice: random.Random) -> list[Planned]:
-    """Mostly runs that succeed; some are cancelled or deleted at any moment, reach their deadline, or cannot succeed."""
+    """Mostly runs that succeed; some are cancelled or deleted at any moment, reach their deadline,
+    or cannot succeed."""
     planned = []
     for number in range(count):
         name, kind = f"c{number:05d}q-storm", dice.random()
@@ -139,7 +143,13 @@ class Storm:
     """One storm in one namespace."""
 
     def __init__(
-        self, ground: World, installation: Installation, options: Options, *, model: str, earlier: Path | None
+        self,
+        ground: World,
+        installation: Installation,
+        options: Options,
+        *,
+        model: str,
+        earlier: Path | None,
     ) -> None:
         self._ground = ground
         self._installation = installation
@@ -164,7 +174,10 @@ class Storm:
             started = time.monotonic()
             async with asyncio.TaskGroup() as tasks:
                 storm = tasks.create_task(self._kill_at_random(node_api))
-                users = [tasks.create_task(self._use(one, number)) for number, one in enumerate(self._planned)]
+                users = [
+                    tasks.create_task(self._use(one, number))
+                    for number, one in enumerate(self._planned)
+                ]
                 await storm
                 self._say("the storm is over")
                 for program in self._installation.programs:
@@ -172,7 +185,9 @@ class Storm:
                         program.replace(ROOT)
                 del users
             await self._until_all_ended()
-            self._account.figures["Seconds from the first run to the last end"] = round(time.monotonic() - started)
+            self._account.figures["Seconds from the first run to the last end"] = round(
+                time.monotonic() - started
+            )
             await self._check_quiet()
             await self._draw_up()
         finally:
@@ -196,7 +211,11 @@ class Storm:
                 "input": {"file": {"claimName": "data", "path": path, "format": "jsonl"}},
                 "output": {"file": {"claimName": "data", "path": "out"}},
             }
-            kserve = {"modelName": model, "modelUrl": f"{self._model}/v2/models/{model}/infer", "modelVersion": "v2"}
+            kserve = {
+                "modelName": model,
+                "modelUrl": f"{self._model}/v2/models/{model}/infer",
+                "modelVersion": "v2",
+            }
             limit = 1 if name == "missing" else BACKOFF_LIMIT
             spec = {"kserve": kserve, "storage": storage, "backoffLimit": limit}
             await create_config(self._ground.api, NAMESPACE, name, **spec)
@@ -204,7 +223,9 @@ class Storm:
     async def _use(self, planned: Planned, number: int) -> None:
         """Create a run in the course of the storm, and cancel or delete it if that is planned."""
         await asyncio.sleep(number / len(self._planned) * self._options.storm_seconds * 0.8)
-        limit: dict[str, Any] = {} if planned.timeout_seconds is None else {"timeoutSeconds": planned.timeout_seconds}
+        limit: dict[str, Any] = (
+            {} if planned.timeout_seconds is None else {"timeoutSeconds": planned.timeout_seconds}
+        )
         api, name, config = self._ground.api, planned.name, planned.config
         with suppress(AlreadyExists):  # after a lost response
             await _insist(lambda: create_run(api, NAMESPACE, name, config=config, **limit))
@@ -219,7 +240,9 @@ class Storm:
             with suppress(NotFound):
                 found = await _insist(lambda: self._ground.api.get(RUNS, NAMESPACE, planned.name))
                 uid = found["metadata"]["uid"]
-                await _insist(lambda: self._ground.api.delete(RUNS, NAMESPACE, planned.name, uid=uid))
+                await _insist(
+                    lambda: self._ground.api.delete(RUNS, NAMESPACE, planned.name, uid=uid)
+                )
 
     async def _kill_at_random(self, node_api: KubeClient) -> None:
         until = time.monotonic() + self._options.storm_seconds
@@ -237,7 +260,9 @@ class Storm:
             (self._installation.shim if victim == "shim" else self._installation.worker).kill()
             return True
         if victim in ROLLOUTS and self._earlier is not None:
-            program = self._installation.shim if victim == "shim's version" else self._installation.worker
+            program = (
+                self._installation.shim if victim == "shim's version" else self._installation.worker
+            )
             program.replace(ROOT if program.checkout == self._earlier else self._earlier)
             return True
         if victim == "node":
@@ -278,7 +303,8 @@ class Storm:
     async def _check_quiet(self) -> None:
         """No component of ours writes anything once nothing changes, apart from renewing the Lease.
 
-        The sweep ends the workflows of runs that were deleted while no shim saw it; that belongs to the storm.
+        The sweep ends the workflows of runs that were deleted while no shim saw it; that belongs to
+        the storm.
         """
         deadline = time.monotonic() + LEFT_OVER_SECONDS
         while await _open_workflows(self._ground.temporal) and time.monotonic() < deadline:  # noqa: ASYNC110 -- another process ends them
@@ -315,8 +341,16 @@ class Storm:
         account.expect("Runs accepted", account.accepted, len(self._planned))
         ends = [self._end_of(one) for one in self._planned]
         account.outcomes.update(ends)
-        account.expect("Runs ended or deleted by their users", sum(end != "open" for end in ends), len(self._planned))
-        wrong = [f"{one.name} {end}" for one, end in zip(self._planned, ends, strict=True) if end not in one.ends]
+        account.expect(
+            "Runs ended or deleted by their users",
+            sum(end != "open" for end in ends),
+            len(self._planned),
+        )
+        wrong = [
+            f"{one.name} {end}"
+            for one, end in zip(self._planned, ends, strict=True)
+            if end not in one.ends
+        ]
         account.expect("Runs that ended otherwise than without kills", wrong, [])
         traces = [recorder.traces(one.name[:7]) for one in self._planned]
         changed = sum(len(statuses) > 1 for one in traces for statuses in one.terminal.values())
@@ -327,7 +361,9 @@ class Storm:
         account.expect("Open workflows", await _open_workflows(self._ground.temporal), 0)
         account.expect("Jobs of ended runs without a time to live", self._unmarked(), 0)
         living = [
-            pod for _, pod in recorder.pods.items() if (pod.get("status") or {}).get("phase") in ("Pending", "Running")
+            pod
+            for _, pod in recorder.pods.items()
+            if (pod.get("status") or {}).get("phase") in ("Pending", "Running")
         ]
         account.expect("Pods that have not ended", len(living), 0)
 
@@ -340,9 +376,12 @@ class Storm:
         return f"{status['phase']}/{status.get('reason')}" if is_ended else "open"
 
     def _count_jobs(self, traces: Iterable[Traces]) -> None:
-        """Jobs per launch. A verification is not a launch: it may have a second Job, with which it is final."""
+        """Jobs per launch. A verification is not a launch: it may have a second Job, with which it
+        is final."""
         account, jobs = self._account, [item for one in traces for item in one.jobs.items()]
-        account.figures["Jobs of launches"] = sum(len(uids) for (_, launch), uids in jobs if is_launch(launch))
+        account.figures["Jobs of launches"] = sum(
+            len(uids) for (_, launch), uids in jobs if is_launch(launch)
+        )
         account.figures["Jobs that verified an output"] = sum(
             len(uids) for (_, number), uids in jobs if not is_launch(number)
         )
@@ -353,7 +392,9 @@ class Storm:
                     named = f"launch {launch} of {one.runs[run].name if run in one.runs else run}"
                     found[named] = job_duplicates(one.seen_jobs[uid] for uid in uids)
         self._report_duplicates(
-            found, violation="Launches with more than one started Job", other="Launches with a late Job, without a Pod"
+            found,
+            violation="Launches with more than one started Job",
+            other="Launches with a late Job, without a Pod",
         )
 
     def _count_containers(self, traces: Iterable[Traces]) -> None:
@@ -378,7 +419,9 @@ class Storm:
             other="Launches whose Pod Kubernetes created twice",
         )
 
-    def _report_duplicates(self, found: Mapping[str, list[Duplicate]], *, violation: str, other: str) -> None:
+    def _report_duplicates(
+        self, found: Mapping[str, list[Duplicate]], *, violation: str, other: str
+    ) -> None:
         """The numbers of both kinds of duplicates, and what happened to each of them."""
         named = [(launch, one) for launch, duplicates in found.items() for one in duplicates]
         violations = [f"{launch}: {one.what}" for launch, one in named if one.is_violation]
@@ -402,11 +445,16 @@ class Storm:
             lines += len(found)
             counts = run["status"].get("records") or {}
             is_counted = counts.get("completed") == ROWS and counts.get("total") == ROWS
-            if found != [{"index": row, "prediction": row + 0.5} for row in range(ROWS)] or not is_counted:
+            if (
+                found != [{"index": row, "prediction": row + 0.5} for row in range(ROWS)]
+                or not is_counted
+            ):
                 wrong.append(run["metadata"]["name"])
         account.figures["Records of the runs that succeeded"] = len(succeeded) * ROWS
         account.expect("Predictions that they committed", lines, len(succeeded) * ROWS)
-        account.expect("Runs with a missing, wrong or repeated prediction, or other counts", wrong, [])
+        account.expect(
+            "Runs with a missing, wrong or repeated prediction, or other counts", wrong, []
+        )
 
     def _predictions(self, run: Object) -> list[object]:
         metadata = run["metadata"]
@@ -445,7 +493,13 @@ async def _open_workflows(temporal: Client) -> int:
     for _ in range(30):
         with suppress(RPCError):
             query = "ExecutionStatus = 'Running'"
-            return sum([1 async for item in temporal.list_workflows(query) if item.task_queue.startswith(NAMESPACE)])
+            return sum(
+                [
+                    1
+                    async for item in temporal.list_workflows(query)
+                    if item.task_queue.startswith(NAMESPACE)
+                ]
+            )
         await asyncio.sleep(1)
     return -1
 
@@ -457,20 +511,29 @@ async def model_server() -> AsyncIterator[str]:
     async def describe(request: web.Request) -> web.StreamResponse:
         tensor = {"name": "in", "datatype": "FP32", "shape": [-1, 2]}
         return web.json_response(
-            {"name": request.match_info["name"], "platform": "test", "inputs": [tensor], "outputs": []}
+            {
+                "name": request.match_info["name"],
+                "platform": "test",
+                "inputs": [tensor],
+                "outputs": [],
+            }
         )
 
     async def infer(request: web.Request) -> web.StreamResponse:
         tensor = (await request.json())["inputs"][0]
         await asyncio.sleep(60 if request.match_info["name"] == "slow" else REQUEST_SECONDS)
         data, width = tensor["data"], tensor["shape"][1]
-        flat: list[float] = [value for row in data for value in row] if data and isinstance(data[0], list) else data
+        flat: list[float] = (
+            [value for row in data for value in row] if data and isinstance(data[0], list) else data
+        )
         sums = [sum(flat[at : at + width]) for at in range(0, len(flat), width)]
         output = {"name": "out", "datatype": "FP32", "shape": [len(sums), 1], "data": sums}
         return web.json_response({"model_name": request.match_info["name"], "outputs": [output]})
 
     app = web.Application(client_max_size=2**26)
-    app.add_routes([web.get("/v2/models/{name}", describe), web.post("/v2/models/{name}/infer", infer)])
+    app.add_routes(
+        [web.get("/v2/models/{name}", describe), web.post("/v2/models/{name}/infer", infer)]
+    )
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -522,35 +585,70 @@ def section_of(account: Account) -> str:
             for victim, count in sorted(account.kills.items())
         ),
         *(f"| {what} | {value or 0} |" for what, value in account.figures.items()),
-        *(f"| Outcome: {outcome} | {count} |" for outcome, count in sorted(account.outcomes.items())),
+        *(
+            f"| Outcome: {outcome} | {count} |"
+            for outcome, count in sorted(account.outcomes.items())
+        ),
     ]
-    remarks = ["", "Second Jobs and containers that are permitted:", "", *(f"- {remark}" for remark in account.remarks)]
-    return "\n".join([*lines, "", *_problems(account.problems), *(remarks if account.remarks else [])])
+    remarks = [
+        "",
+        "Second Jobs and containers that are permitted:",
+        "",
+        *(f"- {remark}" for remark in account.remarks),
+    ]
+    return "\n".join(
+        [*lines, "", *_problems(account.problems), *(remarks if account.remarks else [])]
+    )
 
 
 def _problems(problems: Iterable[str]) -> list[str]:
     found = [f"- {problem}" for problem in problems]
-    return ["What was promised and did not hold:", "", *found] if found else ["Everything that is promised held."]
+    return (
+        ["What was promised and did not hold:", "", *found]
+        if found
+        else ["Everything that is promised held."]
+    )
 
 
 def main() -> int:
     """Play a storm; the exit code is 0 if everything that is promised held."""
     parser = argparse.ArgumentParser(prog="campaigns.faults.storm", description=__doc__)
     parser.add_argument("--runs", type=int, default=200, help="number of runs (default: 200)")
-    parser.add_argument("--seed", type=int, default=1, help="which kills at which moments (default: 1)")
-    parser.add_argument("--seconds", type=float, default=180, help="how long the storm lasts (default: 180)")
-    parser.add_argument("--end", type=float, default=900, help="seconds until every run must have ended (default: 900)")
-    parser.add_argument("--quiet", type=float, default=600, help="quiet seconds that are observed (default: 600)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="which kills at which moments (default: 1)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=180, help="how long the storm lasts (default: 180)"
+    )
+    parser.add_argument(
+        "--end",
+        type=float,
+        default=900,
+        help="seconds until every run must have ended (default: 900)",
+    )
+    parser.add_argument(
+        "--quiet", type=float, default=600, help="quiet seconds that are observed (default: 600)"
+    )
     parser.add_argument("--slots", type=int, default=8, help="containers at a time (default: 8)")
     parser.add_argument(
-        "--earlier", help="commit of a version that the storm upgrades and rolls back to (default: none)"
+        "--earlier",
+        help="commit of a version that the storm upgrades and rolls back to (default: none)",
     )
-    parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for data and logs (default: a temporary one)"
+    )
     parser.add_argument("--record", action="store_true", help=f"write the account to {PAGE.name}")
     given = parser.parse_args()
     with folder_for("storm", given.keep) as folder:
         options = Options(
-            folder, given.runs, given.seed, given.seconds, given.end, given.quiet, given.slots, given.earlier
+            folder,
+            given.runs,
+            given.seed,
+            given.seconds,
+            given.end,
+            given.quiet,
+            given.slots,
+            given.earlier,
         )
         account = asyncio.run(storm(options))
     publish("upgrade" if given.earlier else "storm", section_of(account), is_recorded=given.record)

@@ -11,19 +11,36 @@ STORAGE: Object = {
     "input": {"file": {"claimName": "data", "path": "in/iris.jsonl", "format": "jsonl"}},
     "output": {"file": {"claimName": "data", "path": "out"}},
 }
-MODEL = {"modelName": "iris", "modelUrl": "http://127.0.0.1:1/v2/models/iris/infer", "modelVersion": "v2"}
+MODEL = {
+    "modelName": "iris",
+    "modelUrl": "http://127.0.0.1:1/v2/models/iris/infer",
+    "modelVersion": "v2",
+}
 
 
-async def create_config(api: KubeClient, namespace: str, name: str, **spec: Any) -> Object:  # Any: JSON
+# Any: JSON
+async def create_config(api: KubeClient, namespace: str, name: str, **spec: Any) -> Object:
     """Create a config for the built-in runner and the store `file`."""
-    body = _manifest(wellknown.CONFIG_KIND, {"name": name}, {"kserve": MODEL, "storage": STORAGE, **spec})
+    body = _manifest(
+        wellknown.CONFIG_KIND, {"name": name}, {"kserve": MODEL, "storage": STORAGE, **spec}
+    )
     return await api.create(CONFIGS, namespace, body)
 
 
 async def create_run(
-    api: KubeClient, namespace: str, name: str, *, config: str, metadata: Object | None = None, **spec: Any
+    api: KubeClient,
+    namespace: str,
+    name: str,
+    *,
+    config: str,
+    metadata: Object | None = None,
+    **spec: Any,
 ) -> Object:
-    full = _manifest(wellknown.RUN_KIND, {**(metadata or {}), "name": name}, {"configRef": {"name": config}, **spec})
+    full = _manifest(
+        wellknown.RUN_KIND,
+        {**(metadata or {}), "name": name},
+        {"configRef": {"name": config}, **spec},
+    )
     return await api.create(RUNS, namespace, full)
 
 

@@ -1,4 +1,5 @@
-"""A control plane with a played node, a Temporal server, and installations of the product whose processes may be killed.
+"""A control plane with a played node, a Temporal server, and installations of the product whose
+processes may be killed.
 
 Nothing else uses these servers: the development cluster is neither needed nor disturbed.
 """
@@ -66,7 +67,11 @@ class Program:
                 await self._until_wanted()
                 with self.log.open("ab") as output:
                     self.process = await asyncio.create_subprocess_exec(
-                        *self.command, cwd=self.checkout, env=self.environment, stdout=output, stderr=output
+                        *self.command,
+                        cwd=self.checkout,
+                        env=self.environment,
+                        stdout=output,
+                        stderr=output,
                     )
                 self.ends.append(await self.process.wait())
         finally:
@@ -188,7 +193,8 @@ class World:
 async def world(
     folder: Path, *, behave: Behave | None, serves: Callable[[str], bool] = lambda _run: True
 ) -> AsyncIterator[World]:
-    """Start everything but installations, with data and logs in `folder`; without `behave`, without a node.
+    """Start everything but installations, with data and logs in `folder`; without `behave`, without
+    a node.
 
     `serves` says by the run's name which Pods come to the node.
     """
@@ -225,7 +231,8 @@ async def until(
     poll: float = 0.2,
     now: Callable[[], object] = lambda: "",
 ) -> None:
-    """Wait until it is so, which may be asked asynchronously, of a server that does not always answer. Raises NotInTime."""
+    """Wait until it is so, which may be asked asynchronously, of a server that does not always
+    answer. Raises NotInTime."""
     deadline = time.monotonic() + seconds
     while True:
         with suppress(RPCError):
@@ -240,7 +247,9 @@ async def until(
 
 
 async def create_namespace(api: KubeClient, name: str) -> Object:
-    return await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return await api.create(
+        NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    )
 
 
 async def _healthy_temporal(address: str) -> Client:

@@ -1,7 +1,9 @@
-"""KServe's own controllers on a control plane without a node, and what a kubelet would write to the status of their Pods.
+"""KServe's own controllers on a control plane without a node, and what a kubelet would write to the
+status of their Pods.
 
-The controllers are built from KServe's Go module (`python -m tools.devcluster kserve`), and its definitions, runtimes and settings
-are read from Go's module cache. Nothing pulls an image and nothing serves: the tests are about what the objects say.
+The controllers are built from KServe's Go module (`python -m tools.devcluster kserve`), and its
+definitions, runtimes and settings are read from Go's module cache. Nothing pulls an image and
+nothing serves: the tests are about what the objects say.
 """
 
 import asyncio
@@ -51,7 +53,9 @@ def start(plane: ControlPlane) -> Iterator[Process]:
     certificates = folder / "certificates"
 
     def at(port: int) -> Launch:
-        return Launch([str(program), f"--webhook-port={port}", f"--cert-dir={certificates}"], listens(port))
+        return Launch(
+            [str(program), f"--webhook-port={port}", f"--cert-dir={certificates}"], listens(port)
+        )
 
     process, port = serve("kserve", at, logs=folder, environment=environment, seconds=SECONDS)
     try:
@@ -70,9 +74,13 @@ async def _install(kubeconfig: Path) -> None:
         for path in sorted((files / "crd" / "full").rglob("serving.kserve.io_*.yaml")):
             for definition in yaml.safe_load_all(path.read_text()):
                 await api.create(DEFINITIONS, None, definition)
-        await api.create(CONFIG_MAPS, "kserve", _settings(files / "configmap" / "inferenceservice.yaml"))
+        await api.create(
+            CONFIG_MAPS, "kserve", _settings(files / "configmap" / "inferenceservice.yaml")
+        )
         for name in ("sklearnserver", "mlserver", "torchserve", "vllmserver"):
-            await create_when_served(api, RUNTIMES, None, _read(files / "runtimes" / f"kserve-{name}.yaml"))
+            await create_when_served(
+                api, RUNTIMES, None, _read(files / "runtimes" / f"kserve-{name}.yaml")
+            )
         await _until_discovered(api)
         template = _read(files / "llmisvcconfig" / "config-llm-template.yaml")
         await create_when_served(api, LLM_CONFIGS, "kserve", template)
@@ -81,10 +89,14 @@ async def _install(kubeconfig: Path) -> None:
 
 
 def _settings(path: Path) -> Object:
-    """KServe's settings for Standard mode without an ingress, with headless Services where an object asks for them."""
+    """KServe's settings for Standard mode without an ingress, with headless Services where an
+    object asks for them."""
     settings = _read(path)
     ingress = {**json.loads(settings["data"]["ingress"]), "disableIngressCreation": True}
-    settings["data"] |= {"deploy": json.dumps({"defaultDeploymentMode": "Standard"}), "ingress": json.dumps(ingress)}
+    settings["data"] |= {
+        "deploy": json.dumps({"defaultDeploymentMode": "Standard"}),
+        "ingress": json.dumps(ingress),
+    }
     return settings
 
 
@@ -93,7 +105,9 @@ def _read(path: Path) -> Object:
     return item
 
 
-async def create_when_served(api: KubeClient, resource: Resource, namespace: str | None, item: Object) -> None:
+async def create_when_served(
+    api: KubeClient, resource: Resource, namespace: str | None, item: Object
+) -> None:
     async with asyncio.timeout(SECONDS):
         while True:
             try:
@@ -105,7 +119,8 @@ async def create_when_served(api: KubeClient, resource: Resource, namespace: str
 
 
 async def _until_discovered(api: KubeClient) -> None:
-    """Wait until discovery has all versions of the group; a controller that starts earlier exits."""
+    """Wait until discovery has all versions of the group; a controller that starts earlier
+    exits."""
     async with asyncio.timeout(SECONDS):
         for version in ("v1alpha1", "v1alpha2", "v1beta1"):
             while True:
@@ -175,7 +190,12 @@ class Models:
             return blocked
 
     async def answers(
-        self, kind: str, name: str, *, until: Callable[[ModelAddress | LaunchBlocked], bool], **wanted: Any
+        self,
+        kind: str,
+        name: str,
+        *,
+        until: Callable[[ModelAddress | LaunchBlocked], bool],
+        **wanted: Any,
     ) -> ModelAddress | LaunchBlocked:
         found = await self.answer(kind, name, **wanted)
         try:
@@ -197,7 +217,9 @@ class Models:
                     return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
                 await asyncio.sleep(0.1)
 
-    async def play(self, pod: Object, state: Object, *, is_ready: bool = False, restarts: int = 0) -> None:
+    async def play(
+        self, pod: Object, state: Object, *, is_ready: bool = False, restarts: int = 0
+    ) -> None:
         """Give the containers of a Pod this state, as a kubelet does."""
         containers = [
             {
@@ -214,7 +236,9 @@ class Models:
         verdict = "True" if is_ready else "False"
         conditions = [{"type": kind, "status": verdict} for kind in ("Ready", "ContainersReady")]
         status = {"phase": "Running", "conditions": conditions, "containerStatuses": containers}
-        await self.api.patch(PODS, self.namespace, pod["metadata"]["name"], {"status": status}, sub="status")
+        await self.api.patch(
+            PODS, self.namespace, pod["metadata"]["name"], {"status": status}, sub="status"
+        )
 
     async def make_ready(self, prefix: str) -> None:
         """Start all Pods whose names begin so; waits until there is one."""
@@ -225,19 +249,28 @@ class Models:
             await self.play(pod, {"running": {}}, is_ready=True)
 
     async def exceed_deadline(self, deployment: str) -> None:
-        """Write the status that the Deployment controller writes after the progress deadline, and keeps until there is progress.
+        """Write the status that the Deployment controller writes after the progress deadline, and
+        keeps until there is progress.
 
         KServe sets the deadline itself, to 10 minutes.
         """
-        progress = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "late"}
+        progress = {
+            "type": "Progressing",
+            "status": "False",
+            "reason": "ProgressDeadlineExceeded",
+            "message": "late",
+        }
         found = await self.api.get(DEPLOYMENTS, self.namespace, deployment)
         others = [one for one in found["status"]["conditions"] if one["type"] != "Progressing"]
         status = {"conditions": [*others, progress]}
-        await self.api.patch(DEPLOYMENTS, self.namespace, deployment, {"status": status}, sub="status")
+        await self.api.patch(
+            DEPLOYMENTS, self.namespace, deployment, {"status": status}, sub="status"
+        )
 
     @asynccontextmanager
     async def headless(self) -> AsyncIterator[None]:
-        """KServe makes Services without an address of their own, as its setting `serviceClusterIPNone` says."""
+        """KServe makes Services without an address of their own, as its setting
+        `serviceClusterIPNone` says."""
         await self._set_service('{"serviceClusterIPNone": true}')
         try:
             yield
@@ -245,7 +278,9 @@ class Models:
             await self._set_service(None)
 
     async def _set_service(self, value: str | None) -> None:
-        await self.api.patch(CONFIG_MAPS, "kserve", "inferenceservice-config", {"data": {"service": value}})
+        await self.api.patch(
+            CONFIG_MAPS, "kserve", "inferenceservice-config", {"data": {"service": value}}
+        )
 
 
 @asynccontextmanager

@@ -1,7 +1,9 @@
-"""Kueue's own controller on a control plane without a node: the real program with its webhooks, which listens on loopback only.
+"""Kueue's own controller on a control plane without a node: the real program with its webhooks,
+which listens on loopback only.
 
-Kueue is built from its Go module (`python -m tools.devcluster kueue`), from which its definitions, webhooks and settings are read,
-too. Kueue makes its certificate itself; what a kubelet would mount is copied from the Secret.
+Kueue is built from its Go module (`python -m tools.devcluster kueue`), from which its definitions,
+webhooks and settings are read, too. Kueue makes its certificate itself; what a kubelet would mount
+is copied from the Secret.
 """
 
 import asyncio
@@ -38,7 +40,10 @@ async def kueue(plane: ControlPlane, api: KubeClient) -> AsyncIterator[None]:
     if not program.exists():
         raise FileNotFoundError(f"{program}; to build it, run `python -m tools.devcluster kueue`")
     folder, port = plane.kubeconfig.parent, free_port()
-    files, certificates = module_folder(KUEUE, "sigs.k8s.io/kueue") / "config" / "components", folder / "kueue"
+    files, certificates = (
+        module_folder(KUEUE, "sigs.k8s.io/kueue") / "config" / "components",
+        folder / "kueue",
+    )
     certificates.mkdir()
     await _install(api, files, port=port)
     [settings] = _read(files / "manager" / "controller_manager_config.yaml")
@@ -63,7 +68,8 @@ async def kueue(plane: ControlPlane, api: KubeClient) -> AsyncIterator[None]:
 
 
 async def _install(api: KubeClient, files: Path, *, port: int) -> None:
-    """The webhooks are reached through a Service, whose name is in Kueue's certificate and leads to this machine."""
+    """The webhooks are reached through a Service, whose name is in Kueue's certificate and leads to
+    this machine."""
     service = {"name": SERVICE, "namespace": NAMESPACE, "port": port}
     await api.create(NAMESPACES, None, {"metadata": {"name": NAMESPACE}})
     await api.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}})
@@ -98,7 +104,9 @@ async def _mount_certificate(api: KubeClient, folder: Path) -> None:
         (folder / name).write_bytes(base64.b64decode(content))
 
 
-async def create(api: KubeClient, kind: str, name: str, *, namespace: str | None = None, **content: Any) -> None:
+async def create(
+    api: KubeClient, kind: str, name: str, *, namespace: str | None = None, **content: Any
+) -> None:
     """Create an object of Kueue; its API may not be served yet."""
     plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
     body = {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}, **content}
@@ -106,7 +114,8 @@ async def create(api: KubeClient, kind: str, name: str, *, namespace: str | None
 
 
 async def create_queue(api: KubeClient, namespace: str, name: str, *, pods: int) -> None:
-    """A LocalQueue, and its own ClusterQueue with a quota of so many Pods, in which a higher priority preempts a lower one."""
+    """A LocalQueue, and its own ClusterQueue with a quota of so many Pods, in which a higher
+    priority preempts a lower one."""
     amounts = {"pods": pods, "cpu": 1000, "memory": "1000Gi", "ephemeral-storage": "1000Gi"}
     resources = [{"name": resource, "nominalQuota": amount} for resource, amount in amounts.items()]
     flavor = {"name": "default", "resources": resources}
@@ -116,4 +125,6 @@ async def create_queue(api: KubeClient, namespace: str, name: str, *, pods: int)
         "preemption": {"withinClusterQueue": "LowerPriority"},
     }
     await create(api, "ClusterQueue", f"{namespace}-{name}", spec=spec)
-    await create(api, "LocalQueue", name, namespace=namespace, spec={"clusterQueue": f"{namespace}-{name}"})
+    await create(
+        api, "LocalQueue", name, namespace=namespace, spec={"clusterQueue": f"{namespace}-{name}"}
+    )

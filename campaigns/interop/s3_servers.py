@@ -1,7 +1,8 @@
-"""S3 servers of others, each pinned and started on loopback with one bucket, and what two writers at the same moment make of them.
+"""S3 servers of others, each pinned and started on loopback with one bucket, and what two writers
+at the same moment make of them.
 
-Programs of Go and jars are kept in the caches of the development cluster and of Maven. `garage` is compiled by cargo for half an
-hour, and is used if it is on PATH.
+Programs of Go and jars are kept in the caches of the development cluster and of Maven. `garage` is
+compiled by cargo for half an hour, and is used if it is on PATH.
 """
 
 import os
@@ -60,7 +61,12 @@ class ObjectServer:
 
     def spec(self, path: str) -> dict[str, Any]:  # Any: a storage object and its members
         """A storage object of the bucket."""
-        return {"bucket": BUCKET, "path": path, "endpoint": self.url, "credentialsRef": {"name": "s3-credentials"}}
+        return {
+            "bucket": BUCKET,
+            "path": path,
+            "endpoint": self.url,
+            "credentialsRef": {"name": "s3-credentials"},
+        }
 
     def mount(self, folder: Path) -> None:
         """Write the keys of the Secret as the kubelet does."""
@@ -77,7 +83,14 @@ def _go(module: binaries.GoModule, *arguments: str) -> list[str]:
 def _jar(group: str, name: str, version: str, kind: str) -> str:
     artifact = f"{group}:{name}:{version}:jar:{kind}"
     run(
-        ["mvn", "--quiet", "--batch-mode", "dependency:get", f"-Dartifact={artifact}", "-Dtransitive=false"],
+        [
+            "mvn",
+            "--quiet",
+            "--batch-mode",
+            "dependency:get",
+            f"-Dartifact={artifact}",
+            "-Dtransitive=false",
+        ],
         timeout=900,
     )
     repository = Path.home() / ".m2" / "repository" / group.replace(".", "/") / name / version
@@ -105,12 +118,29 @@ def _seaweedfs(folder: Path, port: int) -> list[str]:
 
 def _minio(folder: Path, port: int) -> list[str]:
     console = f"127.0.0.1:{free_port()}"
-    return _go(binaries.MINIO, "server", "--address", f"127.0.0.1:{port}", "--console-address", console, str(folder))
+    return _go(
+        binaries.MINIO,
+        "server",
+        "--address",
+        f"127.0.0.1:{port}",
+        "--console-address",
+        console,
+        str(folder),
+    )
 
 
 def _rclone(folder: Path, port: int) -> list[str]:
     keys = f"{ACCESS_KEY},{SECRET_KEY}"
-    return _go(binaries.RCLONE, "serve", "s3", "--auth-key", keys, "--addr", f"127.0.0.1:{port}", str(folder))
+    return _go(
+        binaries.RCLONE,
+        "serve",
+        "s3",
+        "--auth-key",
+        keys,
+        "--addr",
+        f"127.0.0.1:{port}",
+        str(folder),
+    )
 
 
 def _versitygw(folder: Path, port: int) -> list[str]:
@@ -129,7 +159,9 @@ def _s3proxy(folder: Path, port: int) -> list[str]:
         "jclouds.credential": "unused",
         "jclouds.filesystem.basedir": folder / "data",
     }
-    (folder / "s3proxy.conf").write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    (folder / "s3proxy.conf").write_text(
+        "".join(f"{name}={value}\n" for name, value in lines.items())
+    )
     jar = _jar("org.gaul", "s3proxy", "2.6.0", "jar-with-dependencies")
     return ["java", "-Xmx256m", "-jar", jar, "--properties", str(folder / "s3proxy.conf")]
 
@@ -162,16 +194,27 @@ def _garage(folder: Path, port: int) -> list[str]:
         f'rpc_bind_addr = "{own}"\nrpc_public_addr = "{own}"\nrpc_secret = "{"0" * 64}"\n'
         f'[s3_api]\ns3_region = "us-east-1"\napi_bind_addr = "127.0.0.1:{port}"\n'
     )
-    return ["garage", "-c", str(folder / "garage.toml"), "server", "--single-node", "--default-bucket"]
+    return [
+        "garage",
+        "-c",
+        str(folder / "garage.toml"),
+        "server",
+        "--single-node",
+        "--default-bucket",
+    ]
 
 
 _GARAGE_KEYS: Final = (f"GK{'0' * 24}", "0" * 64)
 
 SERVERS: Final[Mapping[str, Program]] = {
     "seaweedfs": Program("4.x, 2026-11-09", _seaweedfs),
-    "minio": Program("2026-02-12", _minio, {"MINIO_ROOT_USER": ACCESS_KEY, "MINIO_ROOT_PASSWORD": SECRET_KEY}),
+    "minio": Program(
+        "2026-02-12", _minio, {"MINIO_ROOT_USER": ACCESS_KEY, "MINIO_ROOT_PASSWORD": SECRET_KEY}
+    ),
     "rclone": Program("1.76.0", _rclone),
-    "versitygw": Program("1.8.0", _versitygw, {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}),
+    "versitygw": Program(
+        "1.8.0", _versitygw, {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
+    ),
     "localbucket": Program("1.2.1", _localbucket, needs="python3"),
     "s3proxy": Program("2.6.0", _s3proxy, needs="mvn"),
     "s3mock": Program("5.2.0", _s3mock, needs="mvn"),
@@ -208,7 +251,9 @@ def object_server(name: str, folder: Path) -> Iterator[ObjectServer]:
         client_options={"allow_http": True},
     )
     with (folder / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=own, env={**os.environ, **program.environment}, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, cwd=own, env={**os.environ, **program.environment}, stdout=log, stderr=log
+        )
         try:
             _create_bucket(store, process, name)
             yield ObjectServer(url, store, program.keys)
@@ -224,7 +269,9 @@ def _create_bucket(store: S3Store, process: "subprocess.Popen[bytes]", name: str
         assert process.poll() is None, f"{name} has ended"
         assert time.monotonic() < deadline, f"{name} is not ready: {status}"
         with suppress(httpx.HTTPError):
-            status = httpx.put(obstore.sign(store, "PUT", "", timedelta(hours=1)), timeout=30).status_code
+            status = httpx.put(
+                obstore.sign(store, "PUT", "", timedelta(hours=1)), timeout=30
+            ).status_code
         time.sleep(0.2)
 
 
@@ -256,7 +303,10 @@ def race(writers: tuple[Bucket, Bucket], folder: str, *, keys: int) -> Races:
                 return writer.create(key, content)
 
             key = f"{folder}/{number:05}"
-            tries = [pool.submit(create, one, b"writer %d" % at, key, start) for at, one in enumerate(writers)]
+            tries = [
+                pool.submit(create, one, b"writer %d" % at, key, start)
+                for at, one in enumerate(writers)
+            ]
             won = [one.result() for one in tries]
             both, none = both + all(won), none + (not any(won))
     return Races(keys, both, none)

@@ -1,10 +1,11 @@
-"""Temporal's clients in other languages start and control runs as `docs/how-to/program.md` describes it, with what they write of
-plain classes, of null and of times.
+"""Temporal's clients in other languages start and control runs as `docs/how-to/program.md`
+describes it, with what they write of plain classes, of null and of times.
 
-The arguments that they have sent are kept in `clients/arguments.json`, which `make test` reads; with INFERRUN_RECORD=1, they are
-written again.
+The arguments that they have sent are kept in `clients/arguments.json`, which `make test` reads;
+with INFERRUN_RECORD=1, they are written again.
 
-The programs are in `clients`, each in an environment of its own. The front door is real, behind it runs are kept in memory.
+The programs are in `clients`, each in an environment of its own. The front door is real, behind it
+runs are kept in memory.
 """
 
 import asyncio
@@ -49,11 +50,13 @@ EXPECTED = {
     "cancelled": ("Cancelled", "Cancelled: the run was cancelled", "Cancelled"),
     "workflow cancelled": "Cancelled",
 }
-"""What each client says of each step: a value, or the type of the error, a part of its message, and the reason in its details."""
+"""What each client says of each step: a value, or the type of the error, a part of its message, and
+the reason in its details."""
 
 
 class PlayedRuns(Runs):
-    """Runs of the config `fast` succeed, those of `bad` fail, and others end when they are cancelled."""
+    """Runs of the config `fast` succeed, those of `bad` fail, and others end when they are
+    cancelled."""
 
     def __init__(self, client: Client) -> None:
         super().__init__()
@@ -74,7 +77,9 @@ class PlayedRuns(Runs):
         status = await super().edit(request)
         if request.edit is RunEdit.CANCEL:
             self._fail(request.run, Reason.CANCELLED, "the run was cancelled")
-            await self._client.get_workflow_handle(request.run.name).signal(messages.LOOK_AGAIN_SIGNAL)
+            await self._client.get_workflow_handle(request.run.name).signal(
+                messages.LOOK_AGAIN_SIGNAL
+            )
         return status
 
     def _fail(self, run: RunRef, reason: Reason, message: str) -> None:
@@ -97,7 +102,8 @@ async def test_a_client_starts_and_controls_runs(
     lines = [json.loads(line) for line in written.splitlines()]
     assert program.returncode == 0, written.decode()
     said = {line["step"]: line["said"] for line in lines}
-    assert said.pop("progress") in ("Pending", "Running")  # a moment after the start, the run is still being created
+    # a moment after the start, the run is still being created
+    assert said.pop("progress") in ("Pending", "Running")
     assert said.pop("being cancelled") in ("Pending", "Running")
     assert {step: _as_expected(told, EXPECTED[step]) for step, told in said.items()} == EXPECTED
     sent = {step: await _argument(temporal, f"{task_queue}-{step}") for step in RECORDED}

@@ -1,4 +1,5 @@
-"""What a run makes of objects that KServe's own controllers have written; each case went wrong once."""
+"""What a run makes of objects that KServe's own controllers have written; each case went wrong
+once."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -48,11 +49,18 @@ def says(text: str) -> Any:
 
 
 def of_format(name: str, **model: Any) -> dict[str, Any]:
-    return {"predictor": {"model": {"modelFormat": {"name": name}, "storageUri": "pvc://models/iris", **model}}}
+    return {
+        "predictor": {
+            "model": {"modelFormat": {"name": name}, "storageUri": "pvc://models/iris", **model}
+        }
+    }
 
 
 def llm_pod(**model: Any) -> dict[str, Any]:
-    return {"model": {"uri": "hf://org/tiny", **model}, "template": {"containers": [{"name": "main", "image": IMAGE}]}}
+    return {
+        "model": {"uri": "hf://org/tiny", **model},
+        "template": {"containers": [{"name": "main", "image": IMAGE}]},
+    }
 
 
 @pytest.mark.parametrize(
@@ -77,18 +85,27 @@ async def test_the_protocol_is_the_one_that_kserve_starts_the_server_with(
 
 
 @pytest.mark.parametrize("own", [None, "tiny"])
-async def test_a_base_that_names_the_model_decides_the_name(models: Models, own: str | None) -> None:
+async def test_a_base_that_names_the_model_decides_the_name(
+    models: Models, own: str | None
+) -> None:
     for name, model in (("first", "other"), ("base", "llama")):
-        base = {"metadata": {"name": name}, "spec": {"model": {"uri": f"hf://org/{model}", "name": model}}}
+        base = {
+            "metadata": {"name": name},
+            "spec": {"model": {"uri": f"hf://org/{model}", "name": model}},
+        }
         kind = {"apiVersion": LLM_CONFIGS.group_version, "kind": "LLMInferenceServiceConfig"}
         await models.api.create(LLM_CONFIGS, models.namespace, {**kind, **base})
-    await models.apply(LLM, "chat", {**llm_pod(name=own), "baseRefs": [{"name": "first"}, {"name": "base"}]})
+    await models.apply(
+        LLM, "chat", {**llm_pod(name=own), "baseRefs": [{"name": "first"}, {"name": "base"}]}
+    )
     await models.make_ready("chat-kserve")
     answer = await models.answers(LLM, "chat", until=is_address)
     assert isinstance(answer, ModelAddress)
     deployment = await models.api.get(DEPLOYMENTS, models.namespace, "chat-kserve")
     [server] = deployment["spec"]["template"]["spec"]["containers"]
-    assert '--served-model-name "llama"' in " ".join([*server.get("command", []), *server.get("args", [])])
+    assert '--served-model-name "llama"' in " ".join(
+        [*server.get("command", []), *server.get("args", [])]
+    )
     assert answer.model_name == "llama"
     assert ":8000" in answer.url
 
@@ -101,7 +118,9 @@ async def test_an_unscheduled_pod_is_reported_as_the_predictors_state(models: Mo
     assert "ingress" not in answer.message
 
 
-async def test_a_failed_load_that_was_fixed_is_waited_for_until_the_new_pod_reports(models: Models) -> None:
+async def test_a_failed_load_that_was_fixed_is_waited_for_until_the_new_pod_reports(
+    models: Models,
+) -> None:
     await models.apply(ISVC, "model", of_format("sklearn"))
     [pod] = await models.pods("model-predictor", count=1)
     await models.play(pod, CRASH, restarts=3)
@@ -136,7 +155,9 @@ async def test_an_exit_of_a_container_that_recovers_fails_no_run(models: Models)
     await models.answers(ISVC, "model", until=is_address)
     [pod] = await models.pods("model-predictor", count=1)
     await models.play(pod, CRASH, restarts=1)
-    answer = await models.answers(ISVC, "model", until=lambda found: isinstance(found, LaunchBlocked))
+    answer = await models.answers(
+        ISVC, "model", until=lambda found: isinstance(found, LaunchBlocked)
+    )
     assert isinstance(answer, LaunchBlocked)
     assert answer.is_retryable, answer.message
     await models.play(pod, {"running": {}}, is_ready=True, restarts=1)
@@ -158,7 +179,9 @@ async def test_an_update_is_waited_for_while_the_old_pod_serves(models: Models) 
     assert answer.generation == 2
 
 
-async def test_an_address_of_a_headless_service_has_the_port_of_the_protocol(models: Models) -> None:
+async def test_an_address_of_a_headless_service_has_the_port_of_the_protocol(
+    models: Models,
+) -> None:
     ports = [
         {"containerPort": 8085, "protocol": "TCP", "name": "http1"},
         {"containerPort": 9000, "name": "h2c", "protocol": "TCP"},
@@ -179,7 +202,10 @@ async def test_an_address_of_a_headless_service_has_the_port_of_the_protocol(mod
 
 async def test_a_canary_is_named_in_a_warning_and_gets_no_requests(models: Models) -> None:
     canary = {
-        "predictor": {"name": "blue", "model": {"modelFormat": {"name": "sklearn"}, "storageUri": "pvc://models/b"}}
+        "predictor": {
+            "name": "blue",
+            "model": {"modelFormat": {"name": "sklearn"}, "storageUri": "pvc://models/b"},
+        }
     }
     spec = {**of_format("sklearn"), "canary": [{**canary, "trafficPercent": 20}]}
     spec["predictor"]["minReplicas"] = 2
@@ -189,7 +215,12 @@ async def test_a_canary_is_named_in_a_warning_and_gets_no_requests(models: Model
     answer = await models.answers(ISVC, "model", until=is_address)
     assert isinstance(answer, ModelAddress)
     assert ["has canaries (blue)" in one for one in answer.warnings] == [True]
-    services = {one["metadata"]["name"]: one for one in (await models.api.list(SERVICES, models.namespace))["items"]}
-    selectors = [services[name]["spec"]["selector"] for name in ("model-predictor", "model-blue-predictor")]
+    services = {
+        one["metadata"]["name"]: one
+        for one in (await models.api.list(SERVICES, models.namespace))["items"]
+    }
+    selectors = [
+        services[name]["spec"]["selector"] for name in ("model-predictor", "model-blue-predictor")
+    ]
     assert selectors[0] != selectors[1]
     assert "//model-predictor." in answer.url

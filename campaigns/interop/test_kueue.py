@@ -1,4 +1,5 @@
-"""Runs in the queues of the real Kueue: shim, worker, API server, Job controller and Kueue are real, and the node is played."""
+"""Runs in the queues of the real Kueue: shim, worker, API server, Job controller and Kueue are
+real, and the node is played."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +32,8 @@ SECONDS = 120.0
 
 @dataclass
 class Queues:
-    """An installation of the product beside Kueue, and all versions of its Jobs and of Kueue's Workloads, in order."""
+    """An installation of the product beside Kueue, and all versions of its Jobs and of Kueue's
+    Workloads, in order."""
 
     world: World
     jobs: list[Object] = field(default_factory=list)
@@ -43,7 +45,9 @@ class Queues:
     def see_workload(self, _key: Key, _before: Object | None, after: Object | None) -> None:
         self.workloads += [after] if after is not None else []
 
-    async def run(self, name: str, *, queue: str = "", priority: str = "", config: str = "iris", **spec: Any) -> None:
+    async def run(
+        self, name: str, *, queue: str = "", priority: str = "", config: str = "iris", **spec: Any
+    ) -> None:
         """Create a run; `spec` has further fields of its spec."""
         labels = {QUEUE_LABEL: queue, PRIORITY_LABEL: priority}
         metadata = {"labels": {key: value for key, value in labels.items() if value}}
@@ -61,7 +65,9 @@ class Queues:
             status = self.status(name)
             return status.get("phase") == phase and reason in ("", status.get("reason"))
 
-        await until(f"{name} is {phase} {reason}", is_so, seconds=SECONDS, now=lambda: self.status(name))
+        await until(
+            f"{name} is {phase} {reason}", is_so, seconds=SECONDS, now=lambda: self.status(name)
+        )
         return self.status(name)
 
     async def finish(self, name: str) -> Object:
@@ -105,7 +111,9 @@ async def queues(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Queu
         made = Queues(ground)
         await create_config(ground.api, NAMESPACE, "iris")
         await create_config(ground.api, NAMESPACE, "urgent", priorityClassName="urgent-pods")
-        await ground.api.create(PRIORITY_CLASSES, None, {"metadata": {"name": "urgent-pods"}, "value": 1000})
+        await ground.api.create(
+            PRIORITY_CLASSES, None, {"metadata": {"name": "urgent-pods"}, "value": 1000}
+        )
         await create(ground.api, "WorkloadPriorityClass", "urgent", value=1000)
         jobs = Informer(ground.api, JOBS, namespace=NAMESPACE, listener=made.see_job)
         workloads = Informer(ground.api, WORKLOADS, namespace=NAMESPACE, listener=made.see_workload)
@@ -117,7 +125,8 @@ async def queues(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Queu
 
 
 async def test_a_run_without_a_queue_starts_at_once(queues: Queues) -> None:
-    """Kueue rejects some changes of a Job that it does not queue. The namespace has no default queue yet."""
+    """Kueue rejects some changes of a Job that it does not queue. The namespace has no default
+    queue yet."""
     await queues.run("c00011q-free")
     await queues.until("c00011q-free", "Running")
     await queues.finish("c00011q-free")
@@ -154,9 +163,13 @@ async def test_the_shards_of_a_run_are_admitted_together(queues: Queues) -> None
 
 
 @pytest.mark.parametrize(
-    ("number", "urgent"), [(3, {"priority": "urgent"}), (5, {"config": "urgent"})], ids=["label", "priority-class"]
+    ("number", "urgent"),
+    [(3, {"priority": "urgent"}), (5, {"config": "urgent"})],
+    ids=["label", "priority-class"],
 )
-async def test_a_preempted_run_queues_again_and_continues(queues: Queues, number: int, urgent: dict[str, str]) -> None:
+async def test_a_preempted_run_queues_again_and_continues(
+    queues: Queues, number: int, urgent: dict[str, str]
+) -> None:
     queue, low, high = f"preempting-{number}", f"c0000{number}q-low", f"c0000{number + 1}q-high"
     await create_queue(queues.world.api, NAMESPACE, queue, pods=1)
     await queues.run(low, queue=queue)
@@ -187,11 +200,19 @@ async def test_runs_without_a_label_are_in_the_default_queue(queues: Queues) -> 
     jobs = [job for job in queues.jobs if first in job["metadata"]["name"]]
     for what in (False, True):
         [*states] = dict.fromkeys(
-            (job["metadata"]["labels"][QUEUE_LABEL], job["spec"]["parallelism"], job["spec"]["suspend"])
+            (
+                job["metadata"]["labels"][QUEUE_LABEL],
+                job["spec"]["parallelism"],
+                job["spec"]["suspend"],
+            )
             for job in jobs
             if verifies(job) == what
         )
-        assert states == [("default", NOT_STARTED, True), ("default", 1, True), ("default", 1, False)]
+        assert states == [
+            ("default", NOT_STARTED, True),
+            ("default", 1, True),
+            ("default", 1, False),
+        ]
     pods = sorted((*queues.pods(first), *queues.pods(second)), key=lambda pod: pod.created)
     assert len(pods) == 3
     assert all((one.ended or one.created) <= other.created for one, other in pairwise(pods))
@@ -222,6 +243,8 @@ async def test_a_queued_run_that_is_suspended_or_deleted_leaves_its_queue(queues
 async def test_kueue_admits_no_job_before_it_is_started(queues: Queues) -> None:
     """It would hold no quota, and its Pod would start outside of it."""
     admitted = [one for one in queues.workloads if (one.get("status") or {}).get("admission")]
-    sets = [one for workload in admitted for one in workload["status"]["admission"]["podSetAssignments"]]
+    sets = [
+        one for workload in admitted for one in workload["status"]["admission"]["podSetAssignments"]
+    ]
     assert sets
     assert [one for one in sets if one["count"] == NOT_STARTED] == []

@@ -1,4 +1,5 @@
-"""InferenceServices whose status points to real MLServer Pods, on the node, with the product installed by its chart."""
+"""InferenceServices whose status points to real MLServer Pods, on the node, with the product
+installed by its chart."""
 
 import json
 import subprocess
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.usefixtures("kserve")
 
 RECORDS = 300
 OBJECT = {"serviceRef": {"name": "sklearn-iris"}}
-IRISES = "".join(f"[{4 + index % 40 / 10}, 3.5, {1 + index % 50 / 10}, 0.2]\n" for index in range(RECORDS))
+IRISES = "".join(
+    f"[{4 + index % 40 / 10}, 3.5, {1 + index % 50 / 10}, 0.2]\n" for index in range(RECORDS)
+)
 LIMIT = 90
 """The run's timeoutSeconds."""
 
@@ -57,7 +60,8 @@ def seconds_of_warm_up(space: Space) -> float:
 def test_an_inference_service_is_ready_minutes_before_its_model_answers(
     space: Space, model_server: tuple[Object, Object]
 ) -> None:
-    """The Pods of MLServer start more than two minutes after the object is ready: the run's time does not count that."""
+    """The Pods of MLServer start more than two minutes after the object is ready: the run's time
+    does not count that."""
     write_input(space, IRISES)
     deployment, service = model_server
     play(space, merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}}))
@@ -66,11 +70,18 @@ def test_an_inference_service_is_ready_minutes_before_its_model_answers(
     space.wait_for("irises", phase="Pending", reason="ModelNotReady")
     play(space, standard())
     until(lambda: space.items("jobs") != [], seconds=60, what="the Job is created")
-    until(lambda: _has_waited(space), seconds=ASLEEP_SECONDS + 90, what="the warm-up has waited for minutes")
+    until(
+        lambda: _has_waited(space),
+        seconds=ASLEEP_SECONDS + 90,
+        what="the warm-up has waited for minutes",
+    )
     seen = space.status("irises")
     space.apply(in_space(space, deployment))
     done = space.wait_for("irises", phase="Succeeded", seconds=300)
-    assert (seen["reason"], "waits until the model answers; last seen: http://" in seen["message"]) == (
+    assert (
+        seen["reason"],
+        "waits until the model answers; last seen: http://" in seen["message"],
+    ) == (
         "ModelNotReady",
         True,
     )
@@ -83,19 +94,29 @@ def test_an_inference_service_is_ready_minutes_before_its_model_answers(
 
 def _has_waited(space: Space) -> bool:
     pods = space.items("pods", "app.kubernetes.io/managed-by=inferrun")
-    states = [one["state"] for pod in pods for one in pod["status"].get("initContainerStatuses") or []]
+    states = [
+        one["state"] for pod in pods for one in pod["status"].get("initContainerStatuses") or []
+    ]
     started = next((state["running"]["startedAt"] for state in states if "running" in state), None)
-    return started is not None and (datetime.now(UTC) - parse(started)).total_seconds() > ASLEEP_SECONDS
+    return (
+        started is not None
+        and (datetime.now(UTC) - parse(started)).total_seconds() > ASLEEP_SECONDS
+    )
 
 
-def test_an_inference_service_that_speaks_only_grpc(space: Space, model_server: tuple[Object, Object]) -> None:
-    """Protocol and port come from the object and its Service, which leads to MLServer's port for gRPC alone."""
+def test_an_inference_service_that_speaks_only_grpc(
+    space: Space, model_server: tuple[Object, Object]
+) -> None:
+    """Protocol and port come from the object and its Service, which leads to MLServer's port for
+    gRPC alone."""
     write_input(space, IRISES)
     deployment, service = model_server
     ports = [{"name": "h2c", "port": 80, "protocol": "TCP", "targetPort": 8081}]
     space.apply(in_space(space, service, ports=ports), in_space(space, deployment))
     play(space, with_model(standard(), protocolVersion="grpc-v2"))
-    space.apply(of_files("iris", kserve=OBJECT, backoffLimit=0), run("irises", "iris", timeoutSeconds=LIMIT))
+    space.apply(
+        of_files("iris", kserve=OBJECT, backoffLimit=0), run("irises", "iris", timeoutSeconds=LIMIT)
+    )
     began = time.monotonic()
     done = space.wait_for("irises", phase="Succeeded", seconds=300)
     assert done["records"] == {"total": RECORDS, "completed": RECORDS, "failed": 0}

@@ -1,4 +1,5 @@
-"""Whether servers of objects create a key once: a thousand races of two writers each, and what the runner's check says."""
+"""Whether servers of objects create a key once: a thousand races of two writers each, and what the
+runner's check says."""
 
 import asyncio
 import os
@@ -38,7 +39,8 @@ _EMULATORS: Final = ("azure", "gcs")
 
 
 @contextmanager
-def place(name: str, folder: Path, secret: Path) -> Iterator[dict[str, Any]]:  # Any: a storage object and its members
+# Any: a storage object and its members
+def place(name: str, folder: Path, secret: Path) -> Iterator[dict[str, Any]]:
     """A storage object of a server that is started, whose credentials are mounted."""
     if name in _EMULATORS:  # Azurite and fake-gcs-server
         with clouds() as started:
@@ -64,7 +66,9 @@ def opened(
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-async def test_what_a_server_makes_of_two_writers_and_what_the_check_says(name: str, tmp_path: Path) -> None:
+async def test_what_a_server_makes_of_two_writers_and_what_the_check_says(
+    name: str, tmp_path: Path
+) -> None:
     secret = tmp_path / "secret"
     with place(name, tmp_path / "server", secret) as given:
         mount = Mount(secret, "output", OutputError)
@@ -78,6 +82,8 @@ async def test_what_a_server_makes_of_two_writers_and_what_the_check_says(name: 
                 refusal = ""
             except OutputError as error:
                 refusal = str(error)
-    sys.stdout.write(f"| {name} | {found.keys} | {found.both_won} | {found.none_won} | {found.verdict} |\n")
+    sys.stdout.write(
+        f"| {name} | {found.keys} | {found.both_won} | {found.none_won} | {found.verdict} |\n"
+    )
     assert (found.verdict, found.none_won) == (VERDICTS[name], 0)
     assert bool(refusal) == (found.both_won > 0), refusal

@@ -1,7 +1,9 @@
-"""A thousand runs that wait for one model of KServe hold nothing, and start within 30 s of its becoming ready.
+"""A thousand runs that wait for one model of KServe hold nothing, and start within 30 s of its
+becoming ready.
 
-Shim and worker run as processes against a control plane of their own without a node, so that Jobs are created and never start.
-Time depends on the number of CPUs and on what else they do; the CPU time per run, which is reported too, hardly does.
+Shim and worker run as processes against a control plane of their own without a node, so that Jobs
+are created and never start. Time depends on the number of CPUs and on what else they do; the CPU
+time per run, which is reported too, hardly does.
 """
 
 import asyncio
@@ -48,12 +50,17 @@ class Installed:
     programs: tuple[Process, ...]
 
     def cpu_seconds(self) -> dict[str, float]:
-        return {program.name: program.cpu_seconds() for program in (*self.plane.programs, *self.programs)}
+        return {
+            program.name: program.cpu_seconds()
+            for program in (*self.plane.programs, *self.programs)
+        }
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Iterator[Installed]:
-    with control_plane(tmp_path, binaries=CLUSTER_FILES / "bin", controller_requests=200) as started:
+    with control_plane(
+        tmp_path, binaries=CLUSTER_FILES / "bin", controller_requests=200
+    ) as started:
         asyncio.run(_install(started))
         with product(tmp_path, started) as programs:
             yield Installed(started, programs)
@@ -112,7 +119,9 @@ async def _check_that_nothing_is_held(client: Client, runs: list[InferenceRun]) 
 
 
 def per_run(amounts: Mapping[str, float], factor: float) -> str:
-    return ", ".join(f"{name} {amount * factor / RUNS_WAITING:.2f}" for name, amount in amounts.items())
+    return ", ".join(
+        f"{name} {amount * factor / RUNS_WAITING:.2f}" for name, amount in amounts.items()
+    )
 
 
 async def test_a_thousand_runs_that_wait_for_one_model_start_within_thirty_seconds(
@@ -120,7 +129,11 @@ async def test_a_thousand_runs_that_wait_for_one_model_start_within_thirty_secon
 ) -> None:
     namespace = f"kserve-{token_hex(4)}"
     await api.create(NAMESPACES, None, {"metadata": {"name": namespace}})
-    await apply(api, namespace, merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}}))
+    await apply(
+        api,
+        namespace,
+        merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}}),
+    )
     await create_config(api, namespace, serviceRef={"name": "sklearn-iris"})
     observed = Observed(api, namespace)
     watching = [asyncio.create_task(watch.run()) for watch in observed.watches]

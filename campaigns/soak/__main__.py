@@ -1,4 +1,5 @@
-"""`python -m campaigns.soak`: kills Pods of runs with every store, and prints the ledger's account (`--kills 1000` in total)."""
+"""`python -m campaigns.soak`: kills Pods of runs with every store, and prints the ledger's account
+(`--kills 1000` in total)."""
 
 import argparse
 import asyncio
@@ -40,15 +41,21 @@ def _say(*lines: str) -> None:
 
 
 async def main() -> int:
-    """Soak each store, alone and with two Pods at a time; the exit code is 1 if a ledger has a fault."""
+    """Soak each store, alone and with two Pods at a time; the exit code is 1 if a ledger has a
+    fault."""
     parser = argparse.ArgumentParser(
         prog="python -m campaigns.soak", description="Kill Pods of runs, and check every record."
     )
     parser.add_argument("--kills", type=int, default=1000, help="number of kills in total")
     parser.add_argument("--stores", nargs="*", default=list(ACCOUNTS), choices=[*ACCOUNTS, *OTHERS])
-    parser.add_argument("--pods", nargs="*", type=int, default=[1, 2], help="numbers of Pods at a time")
     parser.add_argument(
-        "--seed", type=int, default=None, help="seed of the kills; default: a new one, which is printed"
+        "--pods", nargs="*", type=int, default=[1, 2], help="numbers of Pods at a time"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=None,
+        help="seed of the kills; default: a new one, which is printed",
     )
     parser.add_argument("--record", action="store_true", help=f"write the account to {PAGE.name}")
     chosen = parser.parse_args()

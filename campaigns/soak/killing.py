@@ -1,7 +1,9 @@
-"""Kills the Pods of runs until a number of kills is reached, and checks the ledger of every run that completes.
+"""Kills the Pods of runs until a number of kills is reached, and checks the ledger of every run
+that completes.
 
-A kill waits for a random number of requests to the model or the store, and then for a moment, so it may hit any step, on any
-machine. Every run is continued by further Pods until it is committed, and its results are compared with the records of the input.
+A kill waits for a random number of requests to the model or the store, and then for a moment, so it
+may hit any step, on any machine. Every run is continued by further Pods until it is committed, and
+its results are compared with the records of the input.
 """
 
 import asyncio
@@ -17,14 +19,19 @@ from campaigns.soak.ledger import ACCOUNTS, OTHERS, RECORDS, Account, difference
 from tests.integration.runner.pods import Ended, Machine, Pod
 from tests.integration.runner.servers import CountingModel, counting_model
 
-SMALL = {"INFERRUN_CHUNK_BYTES": "1200", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_RETRY_SECONDS": "30"}
+SMALL = {
+    "INFERRUN_CHUNK_BYTES": "1200",
+    "INFERRUN_BATCH_ROWS": "20",
+    "INFERRUN_RETRY_SECONDS": "30",
+}
 """About thirty chunks, and as many requests."""
 
 _LONGEST_MOMENT = 0.03
 _LONGEST_WAIT = 300.0
 """Seconds within which a Pod must make progress, or end, on a machine that does much else."""
 _KILLS_PER_RUN = 12
-"""After so many, a run is left to complete: a data handler's runs make no progress that a kill spares."""
+"""After so many, a run is left to complete: a data handler's runs make no progress that a kill
+spares."""
 
 
 @dataclass
@@ -97,7 +104,9 @@ async def _complete(
     others = [await _end(pod) for pod in running if pod is not running[at]]
     tally.pods += machine.pods
     tally.records += RECORDS
-    tally.faults += [f"{account.label}: {one}" for one in _faults(machine, account, [ended, *others])]
+    tally.faults += [
+        f"{account.label}: {one}" for one in _faults(machine, account, [ended, *others])
+    ]
 
 
 async def _end(pod: Pod) -> Ended:
@@ -107,7 +116,8 @@ async def _end(pod: Pod) -> Ended:
 
 
 async def _wait_for_moment(pod: Pod, seen: Callable[[], int], chance: random.Random) -> None:
-    """Wait until the model and the store have received some more requests, or the Pod has ended, and then for a moment."""
+    """Wait until the model and the store have received some more requests, or the Pod has ended,
+    and then for a moment."""
     wanted = seen() + chance.choice((0, 1, 2, 3, 5, 8, 13, 40))
     async with asyncio.timeout(_LONGEST_WAIT):
         while seen() < wanted and pod.process.returncode is None:  # noqa: ASYNC110  what is waited for is other processes' doing
@@ -117,7 +127,9 @@ async def _wait_for_moment(pod: Pod, seen: Callable[[], int], chance: random.Ran
 
 def _faults(machine: Machine, account: Account, ended: Sequence[Ended]) -> list[str]:
     failed = [
-        f"a Pod ended with {one.code}: {one.message}; its log: {one.stderr[-3000:]}" for one in ended if one.code != 0
+        f"a Pod ended with {one.code}: {one.message}; its log: {one.stderr[-3000:]}"
+        for one in ended
+        if one.code != 0
     ]
     if failed or ended[0].result.output is None:
         return failed or ["a result without an output"]

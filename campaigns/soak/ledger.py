@@ -1,4 +1,5 @@
-"""Where each store keeps the results of a run, as a ledger: one entry per stored result, in the order of the store."""
+"""Where each store keeps the results of a run, as a ledger: one entry per stored result, in the
+order of the store."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -48,7 +49,9 @@ class Account:
 
 def lines() -> str:
     """The input: each record has a key of its own."""
-    return "".join(f'{{"custom_id":"key-{index:05}","inputs":[{index},0.5]}}\n' for index in range(RECORDS))
+    return "".join(
+        f'{{"custom_id":"key-{index:05}","inputs":[{index},0.5]}}\n' for index in range(RECORDS)
+    )
 
 
 def differences(entries: Sequence[Entry]) -> list[str]:
@@ -57,9 +60,13 @@ def differences(entries: Sequence[Entry]) -> list[str]:
     keys = [one.index for one in entries]
     if keys != list(range(RECORDS)):
         missing, twice = set(range(RECORDS)) - set(keys), len(keys) - len(set(keys))
-        found.append(f"{len(missing)} missing, {twice} stored twice, in order: {keys == sorted(keys)}")
+        found.append(
+            f"{len(missing)} missing, {twice} stored twice, in order: {keys == sorted(keys)}"
+        )
     wrong = [
-        one for one in entries if one.prediction != one.index + 0.5 or one.custom_id not in ("", f"key-{one.index:05}")
+        one
+        for one in entries
+        if one.prediction != one.index + 0.5 or one.custom_id not in ("", f"key-{one.index:05}")
     ]
     if wrong:
         found.append(f"{len(wrong)} wrong, such as {wrong[0]}")
@@ -78,7 +85,11 @@ def _run_folder(root: Path, machine: Machine) -> Path:
 def _committed_lines(folder: Path) -> list[Entry]:
     """The results in the parts that the manifest lists."""
     manifest = orjson.loads((folder / "manifest.json").read_bytes())
-    return [_entry(line) for part in manifest["parts"] for line in (folder / part["file"]).read_bytes().splitlines()]
+    return [
+        _entry(line)
+        for part in manifest["parts"]
+        for line in (folder / part["file"]).read_bytes().splitlines()
+    ]
 
 
 @asynccontextmanager
@@ -133,8 +144,13 @@ async def server_account(folder: Path, *, name: str) -> AsyncIterator[Account]:
 
         def entries(machine: Machine, _: Output) -> Sequence[Entry]:
             root = f"out/{machine.contract['jobName']}"
-            manifest = orjson.loads(bytes(obstore.get(server.store, f"{root}/manifest.json").bytes()))
-            parts = [bytes(obstore.get(server.store, f"{root}/{part['file']}").bytes()) for part in manifest["parts"]]
+            manifest = orjson.loads(
+                bytes(obstore.get(server.store, f"{root}/manifest.json").bytes())
+            )
+            parts = [
+                bytes(obstore.get(server.store, f"{root}/{part['file']}").bytes())
+                for part in manifest["parts"]
+            ]
             return [_entry(line) for part in parts for line in part.splitlines()]
 
         yield Account(name, prepare, entries)
@@ -165,8 +181,13 @@ async def cloud_account(folder: Path, *, label: str) -> AsyncIterator[Account]:
 @asynccontextmanager
 async def sql_account(_: Path, *, pool: str = "") -> AsyncIterator[Account]:
     """Rows of a table, through a pooler of this mode unless it is empty."""
-    with postgres_server() as started, pgbouncer(started, pool) if pool else nullcontext(started) as server:
-        server.execute("create table given (id int primary key, custom_id text, a float8, b float8)")
+    with (
+        postgres_server() as started,
+        pgbouncer(started, pool) if pool else nullcontext(started) as server,
+    ):
+        server.execute(
+            "create table given (id int primary key, custom_id text, a float8, b float8)"
+        )
         server.execute(
             "insert into given select n, 'key-' || lpad(n::text, 5, '0'), n, 0.5 from generate_series(0, %s) n",
             RECORDS - 1,
@@ -192,7 +213,8 @@ async def sql_account(_: Path, *, pool: str = "") -> AsyncIterator[Account]:
 
 @asynccontextmanager
 async def krateo_account(_: Path) -> AsyncIterator[Account]:
-    """A data handler, which may store rows under several Pods: the result names the one whose rows are complete."""
+    """A data handler, which may store rows under several Pods: the result names the one whose rows
+    are complete."""
     async with data_handler() as handler:
         handler.rows = [[index, 0.5] for index in range(RECORDS)]
 
@@ -200,17 +222,28 @@ async def krateo_account(_: Path) -> AsyncIterator[Account]:
             handler.stored.clear()
             for side in ("input", "output"):
                 machine.endpoint(side, {"server-url": handler.url, "token": "secret"})
-                api = {"path": f"/compute/{side}", "verb": "POST", "endpointRef": {"name": "handler"}}
+                api = {
+                    "path": f"/compute/{side}",
+                    "verb": "POST",
+                    "endpointRef": {"name": "handler"},
+                }
                 machine.contract[side] = {"krateo": {"api": api}}
 
         def entries(_: Machine, output: Output) -> Sequence[Entry]:
             pod = output.manifest.removeprefix("pod_uid=")
-            bodies = [orjson.loads(body["predictions"]) for body in handler.stored if body["pod_uid"] == pod]
+            bodies = [
+                orjson.loads(body["predictions"])
+                for body in handler.stored
+                if body["pod_uid"] == pod
+            ]
             found = [value for body in bodies for value in body]
             return [Entry(index, "", value) for index, value in enumerate(found)]
 
         yield Account(
-            "krateo", prepare, entries, events=lambda: handler.options + len(handler.asked) + len(handler.stored)
+            "krateo",
+            prepare,
+            entries,
+            events=lambda: handler.options + len(handler.asked) + len(handler.stored),
         )
 
 

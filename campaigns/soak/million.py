@@ -1,7 +1,9 @@
-"""`python -m campaigns.soak.million`: a million rows from S3 to S3 through a run on the cluster, whose Pod is killed in the middle.
+"""`python -m campaigns.soak.million`: a million rows from S3 to S3 through a run on the cluster,
+whose Pod is killed in the middle.
 
-The S3 server and the model server run on this machine, at the address of the cluster's bridge; the runner runs in a Pod. Every row
-is looked up in the output, and compared with its expected prediction.
+The S3 server and the model server run on this machine, at the address of the cluster's bridge; the
+runner runs in a Pod. Every row is looked up in the output, and compared with its expected
+prediction.
 """
 
 import argparse
@@ -71,7 +73,9 @@ def _write(folder: Path, rows: int) -> None:
     folder.mkdir()
     for part in range(10):
         first, stop = part * rows // 10, (part + 1) * rows // 10
-        (folder / f"rows-{part}.jsonl").write_text("".join(f"[{index},0.5]\n" for index in range(first, stop)))
+        (folder / f"rows-{part}.jsonl").write_text(
+            "".join(f"[{index},0.5]\n" for index in range(first, stop))
+        )
 
 
 def _faults(folder: Path, rows: int) -> list[str]:
@@ -89,7 +93,10 @@ def _faults(folder: Path, rows: int) -> list[str]:
 async def _until_half(space: Space, s3: S3Server) -> None:
     async with asyncio.timeout(SECONDS):
         while True:
-            plans, commits = list(s3.bucket.glob("out/*/run.json")), list(s3.bucket.glob("out/*/commits/*.json"))
+            plans, commits = (
+                list(s3.bucket.glob("out/*/run.json")),
+                list(s3.bucket.glob("out/*/commits/*.json")),
+            )
             if plans and len(commits) * 2 >= len(orjson.loads(plans[0].read_bytes())["chunks"]):
                 return
             await asyncio.sleep(0.1)
@@ -107,7 +114,9 @@ async def _execute(rows: int, address: str, folder: Path) -> str:
             pod = (await asyncio.to_thread(space.items, "pods"))[0]["metadata"]["name"]
             await asyncio.to_thread(kill_9, space.stage, space.name, pod)
             committed = len(list(s3.bucket.glob("out/*/commits/*.json")))
-            status = await asyncio.to_thread(space.wait_for, "million", phase="Succeeded", seconds=SECONDS)
+            status = await asyncio.to_thread(
+                space.wait_for, "million", phase="Succeeded", seconds=SECONDS
+            )
             seconds = time.monotonic() - began
         (output,) = s3.bucket.glob("out/*")
         faults = _faults(output, rows)
@@ -115,7 +124,15 @@ async def _execute(rows: int, address: str, folder: Path) -> str:
         assert faults == [], faults
         assert status["records"] == {"total": rows, "completed": rows, "failed": 0}, status
         chunks = len(orjson.loads((output / "run.json").read_bytes())["chunks"])
-    cells = [f"{rows:,}", f"{half:.0f}", f"{seconds:.0f}", chunks, committed, status["attempt"], f"{sent - rows:,}"]
+    cells = [
+        f"{rows:,}",
+        f"{half:.0f}",
+        f"{seconds:.0f}",
+        chunks,
+        committed,
+        status["attempt"],
+        f"{sent - rows:,}",
+    ]
     return f"{_HEAD}| {' | '.join(map(str, cells))} |\n"
 
 
@@ -123,7 +140,9 @@ async def main() -> int:
     """Execute the run, and print or record the figures."""
     parser = argparse.ArgumentParser(prog="python -m campaigns.soak.million")
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--address", default="10.88.0.1", help="address of this machine that Pods reach")
+    parser.add_argument(
+        "--address", default="10.88.0.1", help="address of this machine that Pods reach"
+    )
     parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="million-") as folder:

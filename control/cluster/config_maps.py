@@ -1,8 +1,9 @@
 """A run's ConfigMap with its contract and snapshot, written once and read ever after.
 
-It is in the namespace of users, who can delete it and create another one of its name. Its content applies only if it is
-what a worker wrote for this run: whatever the config and the settings say now, and whoever owns the object. Users cannot write
-the run's status, which has the digest of its texts.
+It is in the namespace of users, who can delete it and create another one of its name. Its content
+applies only if it is what a worker wrote for this run: whatever the config and the settings say
+now, and whoever owns the object. Users cannot write the run's status, which has the digest of its
+texts.
 """
 
 import base64
@@ -34,11 +35,14 @@ class ConfigMaps:
         self._signatures = signatures
 
     async def write(self, run: RunRef, compiled: CompiledRun) -> CompiledRun:
-        """Create it, or return what an earlier try wrote. Raises LaunchBlocked if another one has its name."""
+        """Create it, or return what an earlier try wrote. Raises LaunchBlocked if another one has
+        its name."""
         name = compiled.config_map
         body = manifests.config_map(run, compiled, installation=self._signatures.installation)
         try:
-            await self._api.create(CONFIG_MAPS, run.namespace, self._signatures.signed(body, run=run))
+            await self._api.create(
+                CONFIG_MAPS, run.namespace, self._signatures.signed(body, run=run)
+            )
         except AlreadyExists:
             stored = await self._api.get(CONFIG_MAPS, run.namespace, name)
             if texts_of(stored.get("data")) == compiled.texts and controller_of(stored) == run.uid:
@@ -51,15 +55,20 @@ class ConfigMaps:
         return compiled
 
     async def find_signed(self, run: RunRef) -> CompiledRun | None:
-        """The run that a worker compiled while its status does not say so yet; None without a ConfigMap of ours."""
+        """The run that a worker compiled while its status does not say so yet; None without a
+        ConfigMap of ours."""
         stored = await self._api.find(CONFIG_MAPS, run.namespace, _name(run))
-        return _read(run, stored) if stored is not None and await self._signatures.is_ours(stored, run=run) else None
+        return (
+            _read(run, stored)
+            if stored is not None and await self._signatures.is_ours(stored, run=run)
+            else None
+        )
 
     async def find_or_restore(self, run: InferenceRun, *, snapshot: str) -> CompiledRun | None:
         """The compiled run; None if the run was not started, or if its ConfigMap is gone.
 
-        A ConfigMap that was deleted is written again if its workflow remembers the snapshot. Raises LaunchBlocked if
-        it was replaced.
+        A ConfigMap that was deleted is written again if its workflow remembers the snapshot. Raises
+        LaunchBlocked if it was replaced.
         """
         found = await find_config_map(self._api, run)
         remembered = {CONTRACT_KEY: _published_contract(run), SNAPSHOT_KEY: snapshot}
@@ -69,7 +78,8 @@ class ConfigMaps:
 
 
 async def find_config_map(api: KubeClient, run: InferenceRun) -> CompiledRun | None:
-    """The compiled run; None if the run was not started, or if its ConfigMap is gone. Raises LaunchBlocked if it was replaced."""
+    """The compiled run; None if the run was not started, or if its ConfigMap is gone. Raises
+    LaunchBlocked if it was replaced."""
     if not run.status.snapshot_hash:
         return None
     stored = await api.find(CONFIG_MAPS, run.metadata.namespace, _name(run.ref))
@@ -80,9 +90,11 @@ async def find_config_map(api: KubeClient, run: InferenceRun) -> CompiledRun | N
     return _read(run.ref, stored)
 
 
-async def find_snapshot(api: KubeClient, runs: RunStore, run: RunRef, *, remembered: str) -> Snapshot | None:
-    """What the run was started with besides its contract: as its workflow remembers it, else as its ConfigMap has it. None if it
-    was not started, or if that cannot be read any more.
+async def find_snapshot(
+    api: KubeClient, runs: RunStore, run: RunRef, *, remembered: str
+) -> Snapshot | None:
+    """What the run was started with besides its contract: as its workflow remembers it, else as its
+    ConfigMap has it. None if it was not started, or if that cannot be read any more.
     """
     if remembered:
         return Snapshot.model_validate_json(remembered)
@@ -101,19 +113,26 @@ def is_start_of(run: InferenceRun, texts: Mapping[str, str]) -> bool:
 
 
 def read_from_job(job: Object, run: InferenceRun, *, defaults: Defaults) -> CompiledRun:
-    """What a run executes whose ConfigMap is gone or cannot be read: the contract from the run's status, the image from the Job's
-    template, which is immutable, and the limits from the run and the current settings. It is enough to follow the Job; another
-    launch is compiled from the config again.
+    """What a run executes whose ConfigMap is gone or cannot be read: the contract from the run's
+    status, the image from the Job's template, which is immutable, and the limits from the run and
+    the current settings. It is enough to follow the Job; another launch is compiled from the config
+    again.
     """
     template = template_spec_of(job)
-    images = [str(one.get("image", "")) for one in template.get("containers") or [] if one.get("name") == CONTAINER]
+    images = [
+        str(one.get("image", ""))
+        for one in template.get("containers") or []
+        if one.get("name") == CONTAINER
+    ]
     image, limits = next(iter(images), ""), run.spec
     snapshot = Snapshot(
         image=image,
         is_our_runner=image == defaults.runner_image,
         is_dry_run=bool(limits.dry_run),
         pending_timeout_seconds=limits.pending_timeout_seconds or 0,
-        backoff_limit=limits.backoff_limit if limits.backoff_limit is not None else defaults.backoff_limit,
+        backoff_limit=limits.backoff_limit
+        if limits.backoff_limit is not None
+        else defaults.backoff_limit,
         max_disruptions=defaults.max_disruptions,
         deadline_margin_seconds=defaults.deadline_margin_seconds,
         ttl_seconds_after_finished=defaults.job_ttl_seconds,
@@ -131,7 +150,8 @@ def _published_contract(run: InferenceRun) -> str:
 
 
 def _read(run: RunRef, stored: Object) -> CompiledRun:
-    """The content of a ConfigMap that was recognised. Another version may have written what this one cannot read."""
+    """The content of a ConfigMap that was recognised. Another version may have written what this
+    one cannot read."""
     try:
         return CompiledRun.read(texts_of(stored.get("data")), base_name=_name(run))
     except (KeyError, ValueError, RecursionError):

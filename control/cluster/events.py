@@ -1,4 +1,5 @@
-"""Kubernetes Events on runs and configs, for the turning points that users see in `kubectl describe`."""
+"""Kubernetes Events on runs and configs, for the turning points that users see in `kubectl
+describe`."""
 
 import hashlib
 import logging
@@ -38,15 +39,18 @@ class EventRecorder:
         self._component = component
 
     async def record(self, run: RunRef, *, reason: Reason, message: str, is_warning: bool) -> None:
-        """Create an Event on the run. The same reason and message create it once; an error is ignored, because Events
-        are a courtesy and the status carries the same information.
+        """Create an Event on the run. The same reason and message create it once; an error is
+        ignored, because Events are a courtesy and the status carries the same information.
         """
         subject = Subject(wellknown.RUN_KIND, run.namespace, run.name, run.uid)
         await self.record_on(subject, reason=reason, message=message, is_warning=is_warning)
 
-    async def record_on(self, subject: Subject, *, reason: Reason, message: str, is_warning: bool) -> None:
+    async def record_on(
+        self, subject: Subject, *, reason: Reason, message: str, is_warning: bool
+    ) -> None:
         """Create an Event on a run or a config, in the same way."""
-        # The name is derived from the content, so that creating the Event again finds the first one.
+        # The name is derived from the content, so that creating the Event again finds the first
+        # one.
         digest = hashlib.sha256(f"{subject.uid} {reason} {message}".encode()).hexdigest()[:16]
         now = rfc3339(self._api.now())
         event = {
@@ -76,4 +80,7 @@ class EventRecorder:
             return
         except KubeError as error:
             fields = {"kind": subject.kind, "namespace": subject.namespace, "object": subject.name}
-            logger.info("an Event was not created", extra={**fields, "reason": str(reason), "error": str(error)[:500]})
+            logger.info(
+                "an Event was not created",
+                extra={**fields, "reason": str(reason), "error": str(error)[:500]},
+            )

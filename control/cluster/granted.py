@@ -1,4 +1,5 @@
-"""References to objects of another namespace: whether it grants them, as `control.trust.grants` explains."""
+"""References to objects of another namespace: whether it grants them, as `control.trust.grants`
+explains."""
 
 from control.trust.grants import GRANTS, is_granted
 from inferrun.kube.client import KubeClient
@@ -6,11 +7,15 @@ from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.objects import CONFIG_MAPS
 
 
-async def may_refer(api: KubeClient, *, kind: str, from_namespace: str, to_namespace: str, name: str) -> bool:
-    """Whether objects of `from_namespace` may refer to the object of that kind and name in `to_namespace`.
+async def may_refer(
+    api: KubeClient, *, kind: str, from_namespace: str, to_namespace: str, name: str
+) -> bool:
+    """Whether objects of `from_namespace` may refer to the object of that kind and name in
+    `to_namespace`.
 
-    An object of the same namespace needs no grant. A namespace that this installation may not read grants nothing. Needs the
-    permission to get ConfigMaps; raises KubeError if the API server does not answer.
+    An object of the same namespace needs no grant. A namespace that this installation may not read
+    grants nothing. Needs the permission to get ConfigMaps; raises KubeError if the API server does
+    not answer.
     """
     if from_namespace == to_namespace:
         return True

@@ -1,4 +1,5 @@
-"""Compiles an InferenceRun, its InferenceConfig and the operator's defaults to a contract and a snapshot. Pure."""
+"""Compiles an InferenceRun, its InferenceConfig and the operator's defaults to a contract and a
+snapshot. Pure."""
 
 from dataclasses import replace
 
@@ -36,19 +37,24 @@ def compile_run(
     earlier: InferenceRun | None = None,
     input_run: InputRun | None = None,
 ) -> CompiledRun:
-    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it,
-    `earlier` is the run that this one retries, and `input_run` the one whose output is the input.
+    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an
+    object that serves it, `earlier` is the run that this one retries, and `input_run` the one whose
+    output is the input.
 
-    `runner_account` is the installation's SA_RUNNER, empty for none; only custom images get it. Raises LaunchBlocked for what
-    the image cannot do, for shards that are impossible, for values that the config does not allow, for a run that cannot be
-    retried, and if the result is too large.
+    `runner_account` is the installation's SA_RUNNER, empty for none; only custom images get it.
+    Raises LaunchBlocked for what the image cannot do, for shards that are impossible, for values
+    that the config does not allow, for a run that cannot be retried, and if the result is too
+    large.
     """
     base = job_base_name(run.metadata.name, run.metadata.uid)
     input_storage = input_run.output if input_run is not None else config.spec.storage.input
-    snapshot = snapshot_of(run, config, defaults=defaults, runner_account=runner_account, input_storage=input_storage)
+    snapshot = snapshot_of(
+        run, config, defaults=defaults, runner_account=runner_account, input_storage=input_storage
+    )
     asked = {"dryRun": "true" if run.spec.dry_run else "", "retryOf": run.spec.retry_of or ""}
     for field, value in asked.items():
-        if value and not snapshot.is_our_runner:  # another image would ignore it, and store predictions
+        # another image would ignore it, and store predictions
+        if value and not snapshot.is_our_runner:
             text = (
                 f'spec.{field} is "{value}"; it requires the built-in runner, but the InferenceConfig names the image '
                 f"{snapshot.image!r}, which would execute the whole run; remove spec.{field}, or spec.image in the config"
@@ -67,16 +73,24 @@ def compile_run(
         room = longest + 1 - len(job_base_name("a", "0" * 8))
         obstacle = f"more than 1 requires a metadata.name of at most {room} characters, because host names contain it"
     if obstacle:
-        raise LaunchBlocked(Reason.INVALID_SPEC, f'spec.shards is "{snapshot.shards}"; {obstacle}', is_retryable=False)
+        raise LaunchBlocked(
+            Reason.INVALID_SPEC,
+            f'spec.shards is "{snapshot.shards}"; {obstacle}',
+            is_retryable=False,
+        )
     resolved = resolve(run, config, is_our_runner=snapshot.is_our_runner)
     if resolved.problems:
         raise LaunchBlocked(Reason.INVALID_SPEC, describe(resolved.problems), is_retryable=False)
-    contract = _contract_of(run, config, resolved, base=base).model_copy(update={"input_run": input_run})
+    contract = _contract_of(run, config, resolved, base=base).model_copy(
+        update={"input_run": input_run}
+    )
     if earlier is not None:
         contract = contract.model_copy(update={"retry_of": retried_run(run, earlier, config)})
         check_storage(run, earlier, contract)
     if address is not None and snapshot.service is not None:
-        contract = contract.model_copy(update={"kserve": _model_at(address, contract.kserve, service=snapshot.service)})
+        contract = contract.model_copy(
+            update={"kserve": _model_at(address, contract.kserve, service=snapshot.service)}
+        )
     return _checked(CompiledRun(base, dump_contract(contract), snapshot))
 
 
@@ -124,7 +138,10 @@ def _model_at(address: ModelAddress, model: Model, *, service: WantedService) ->
 
 def _checked(compiled: CompiledRun) -> CompiledRun:
     """The compiled run, unless it is too large. Raises LaunchBlocked."""
-    contract_size, snapshot_size = len(compiled.contract_json.encode()), len(compiled.snapshot_json.encode())
+    contract_size, snapshot_size = (
+        len(compiled.contract_json.encode()),
+        len(compiled.snapshot_json.encode()),
+    )
     if snapshot_size > MAX_SNAPSHOT_BYTES:
         text = (
             f"the snapshot of the run has {snapshot_size} bytes, at most {MAX_SNAPSHOT_BYTES} are allowed; reduce the run's "
@@ -140,7 +157,9 @@ def _checked(compiled: CompiledRun) -> CompiledRun:
     return compiled
 
 
-def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved, *, base: str) -> Contract:
+def _contract_of(
+    run: InferenceRun, config: InferenceConfig, resolved: Resolved, *, base: str
+) -> Contract:
     uid, schedule, spec = run.metadata.uid, run.schedule_owner, config.spec
     thresholds, span = (run.spec.error_threshold, spec.error_threshold), run.spec.interval
     return Contract(
@@ -151,7 +170,9 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved,
         input=resolved.input,
         output=resolved.output,
         parameters=resolved.parameters,
-        interval=contracts.DataInterval(start=rfc3339(span.start), end=rfc3339(span.end)) if span is not None else None,
+        interval=contracts.DataInterval(start=rfc3339(span.start), end=rfc3339(span.end))
+        if span is not None
+        else None,
         error_threshold=next((str(one) for one in thresholds if one is not None), ""),
         canary_records=run.spec.canary_records or spec.canary_records or 0,
         request=Request.model_validate(spec.request.to_manifest()) if spec.request else None,

@@ -1,7 +1,9 @@
-"""Why a run is waiting, in one line with the fix: from a Job, its newest Pod and their Events. Pure.
+"""Why a run is waiting, in one line with the fix: from a Job, its newest Pod and their Events.
+Pure.
 
-Some reasons appear only in Events: a quota's rejection in the Job's, a volume's missing Secret in the Pod's. Reading Events
-costs a request, so they are read late, and the status takes precedence over them.
+Some reasons appear only in Events: a quota's rejection in the Job's, a volume's missing Secret in
+the Pod's. Reading Events costs a request, so they are read late, and the status takes precedence
+over them.
 """
 
 import re
@@ -25,13 +27,18 @@ SLOW_PULL_AFTER = 20.0
 CREATE_IT = "create it and the run resumes automatically"
 
 _SECRET = re.compile(r'secret "([^"]+)" not found')
-_CONFIG_MAP = re.compile(r'volume "(?P<volume>ca-bundle|system-prompt)" : configmap "(?P<name>[^"]+)" not found')
+_CONFIG_MAP = re.compile(
+    r'volume "(?P<volume>ca-bundle|system-prompt)" : configmap "(?P<name>[^"]+)" not found'
+)
 _CONFIG_MAP_KEY = re.compile(
     r'volume "(?P<volume>ca-bundle|system-prompt)" : configmap references non-existent config key: (?P<key>\S+)'
 )
 _MOUNTED = {
     "ca-bundle": ("spec.caBundle.configMapRef of the InferenceConfig", Reason.CA_BUNDLE_NOT_FOUND),
-    "system-prompt": ("spec.request.systemFrom of the InferenceConfig", Reason.SYSTEM_PROMPT_NOT_FOUND),
+    "system-prompt": (
+        "spec.request.systemFrom of the InferenceConfig",
+        Reason.SYSTEM_PROMPT_NOT_FOUND,
+    ),
 }
 """The fields that name ConfigMaps, by the volumes in which they are mounted."""
 
@@ -41,8 +48,8 @@ _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 @dataclass(frozen=True)
 class Wait:
-    """Why the run is waiting; `is_warning` if a user has to act, `lacks_contract` if its ConfigMap must be written again,
-    `lacks_room` if Pods that have ended take the room of its Pod in a quota.
+    """Why the run is waiting; `is_warning` if a user has to act, `lacks_contract` if its ConfigMap
+    must be written again, `lacks_room` if Pods that have ended take the room of its Pod in a quota.
     """
 
     reason: Reason
@@ -61,8 +68,8 @@ def diagnose(
     seen: str = "",
     changed: Sequence[Object] = (),
 ) -> Wait:
-    """Why the launch has no running container yet; `seen` is the latest answer to the probe of the model, and `changed` are Pods
-    that the Job controls and that do not execute what it says.
+    """Why the launch has no running container yet; `seen` is the latest answer to the probe of the
+    model, and `changed` are Pods that the Job controls and that do not execute what it says.
     """
     others = pod_state.newest([one for one in changed if pod_state.may_run(one)])
     if pod is None and others is not None and not job_state.is_suspended(job):
@@ -76,13 +83,19 @@ def diagnose(
         or _scheduling(pod)
         or _mount(job, events)
         or _container(pod)
-        or Wait(Reason.POD_SCHEDULED, f"Pod {name_of(pod)} was scheduled; its node is preparing the container")
+        or Wait(
+            Reason.POD_SCHEDULED,
+            f"Pod {name_of(pod)} was scheduled; its node is preparing the container",
+        )
     )
 
 
 def counts_ended_objects(rejection: str) -> bool:
-    """Whether a quota rejects a Job or Pod that counts those that have ended and still exist; one of `pods` does not."""
-    return "exceeded quota" in rejection and any(kind in rejection for kind in ("count/jobs.batch=", "count/pods="))
+    """Whether a quota rejects a Job or Pod that counts those that have ended and still exist; one
+    of `pods` does not."""
+    return "exceeded quota" in rejection and any(
+        kind in rejection for kind in ("count/jobs.batch=", "count/pods=")
+    )
 
 
 def diagnose_missing_pod(job: Object, events: list[Object]) -> Wait:
@@ -98,7 +111,9 @@ def diagnose_missing_pod(job: Object, events: list[Object]) -> Wait:
         text = f"a resource quota of the namespace does not allow the Pod: {message}"
         if lacks_room:  # Pods of earlier attempts are deleted without a user
             selector = "--field-selector=status.phase=Failed"
-            command = shell_command("kubectl", "-n", job["metadata"]["namespace"], "delete", "pods", selector)
+            command = shell_command(
+                "kubectl", "-n", job["metadata"]["namespace"], "delete", "pods", selector
+            )
             text += (
                 "; it also counts Pods that have ended, such as evicted ones: raise it, limit `pods` instead of `count/pods`, or "
                 f"delete those that failed: {command}"
@@ -111,7 +126,9 @@ def _warm_up(pod: Object, *, seen: str) -> Wait | None:
     state = pod_state.warm_up_state(pod)
     if pod_state.is_warming_up(pod):
         last = f"; last seen: {one_line(seen)}" if seen else ""
-        return Wait(Reason.MODEL_NOT_READY, f"Pod {name_of(pod)} waits until the model answers{last}")
+        return Wait(
+            Reason.MODEL_NOT_READY, f"Pod {name_of(pod)} waits until the model answers{last}"
+        )
     waiting = state.get("waiting") or {}
     reason, message = str(waiting.get("reason", "")), str(waiting.get("message", ""))
     if reason in ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"):
@@ -131,7 +148,9 @@ def _init(pod: Object, job: Object) -> Wait | None:
     if status is None or pod_state.started_at(pod) is not None:
         return None
     name = one_line(str(status.get("name", "")))
-    command = shell_command("kubectl", "-n", job["metadata"]["namespace"], "logs", name_of(pod), "-c", name)
+    command = shell_command(
+        "kubectl", "-n", job["metadata"]["namespace"], "logs", name_of(pod), "-c", name
+    )
     if waits_for not in ("PodInitializing", "ContainerCreating"):
         why = one_line(f"{waits_for}: {state['waiting'].get('message') or ''}", limit=300)
         text = f"Pod {name_of(pod)} cannot start because of init container {name}, which is not ours ({why}); see {command}"
@@ -149,14 +168,22 @@ def _image(job: Object, pod: Object, events: list[Object], *, now: datetime) -> 
         secret = secrets[0].get("name")
         if secret is not None and _latest(events, "FailedToRetrieveImagePullSecret") is not None:
             text = f"image {image!r} cannot be pulled because its pull secret is missing"
-            return Wait(Reason.IMAGE_PULL_SECRET_NOT_FOUND, f"{text}: {_missing_secret(secret, job)}", is_warning=True)
+            return Wait(
+                Reason.IMAGE_PULL_SECRET_NOT_FOUND,
+                f"{text}: {_missing_secret(secret, job)}",
+                is_warning=True,
+            )
         messages = [str(one.get("message", "")) for one in events if one.get("reason") == "Failed"]
         failed = [one for one in messages if "pull" in one]
         text = f"image {image!r} cannot be pulled ({one_line(failed[-1] if failed else message, limit=300)})"
         fix = f"{fix_of_image(pod, job)}, then delete and recreate the run (a started run keeps its image)"
         return Wait(Reason.IMAGE_PULL_FAILED, f"{text}; {fix}", is_warning=True)
     pulling, age = _latest(events, "Pulling"), now - parse(pod["metadata"]["creationTimestamp"])
-    if pulling is None or _latest(events, "Pulled") is not None or age.total_seconds() < SLOW_PULL_AFTER:
+    if (
+        pulling is None
+        or _latest(events, "Pulled") is not None
+        or age.total_seconds() < SLOW_PULL_AFTER
+    ):
         return None
     text = f"the pull of image {image!r} has been in progress since {observed_time(pulling)}"
     return Wait(Reason.IMAGE_PULLING, text)
@@ -170,7 +197,9 @@ def _scheduling(pod: Object) -> Wait | None:
     if claim := _CLAIM.search(message):
         text = f"PersistentVolumeClaim {claim.group(1)!r} does not exist in the run's namespace; {CREATE_IT}"
         return Wait(Reason.CLAIM_NOT_FOUND, text, is_warning=True)
-    return Wait(Reason.UNSCHEDULABLE, f"Pod {name_of(pod)} cannot be scheduled: {message}", is_warning=True)
+    return Wait(
+        Reason.UNSCHEDULABLE, f"Pod {name_of(pod)} cannot be scheduled: {message}", is_warning=True
+    )
 
 
 def _mount(job: Object, events: list[Object]) -> Wait | None:
@@ -197,11 +226,16 @@ def _mount(job: Object, events: list[Object]) -> Wait | None:
         return Wait(Reason.VOLUME_NOT_MOUNTED, text, is_warning=True, lacks_contract=True)
     if found := _SECRET.search(message):
         return Wait(Reason.SECRET_NOT_FOUND, _missing_secret(found.group(1), job), is_warning=True)
-    return Wait(Reason.VOLUME_NOT_MOUNTED, f"a volume cannot be mounted: {one_line(message)}", is_warning=True)
+    return Wait(
+        Reason.VOLUME_NOT_MOUNTED,
+        f"a volume cannot be mounted: {one_line(message)}",
+        is_warning=True,
+    )
 
 
 def _missing_secret(secret: str, job: Object) -> str:
-    """The message about a missing Secret. The Job's annotation says which namespace its reference named; users can edit it."""
+    """The message about a missing Secret. The Job's annotation says which namespace its reference
+    named; users can edit it."""
     try:
         elsewhere = load_bounded(annotations_of(job)[wellknown.ANNOTATION_SECRET_NAMESPACES])
     except (KeyError, ValueError):
@@ -211,7 +245,8 @@ def _missing_secret(secret: str, job: Object) -> str:
 
 
 def missing_secret(secret: str, *, namespace: str, named: str) -> str:
-    """The message about a missing Secret; if its reference named another namespace, it ends with the copy command."""
+    """The message about a missing Secret; if its reference named another namespace, it ends with
+    the copy command."""
     text = f"Secret {secret!r} does not exist in namespace {namespace}"
     if not named or named == namespace:
         return f"{text}; {CREATE_IT}"

@@ -25,7 +25,12 @@ def is_counting(job: Object) -> bool:
     """Whether the Job controller has seen Pods end, and no condition says so yet."""
     status = status_of(job)
     uncounted = status.get("uncountedTerminatedPods") or {}
-    ends = (status.get("succeeded"), status.get("failed"), uncounted.get("succeeded"), uncounted.get("failed"))
+    ends = (
+        status.get("succeeded"),
+        status.get("failed"),
+        uncounted.get("succeeded"),
+        uncounted.get("failed"),
+    )
     return not is_finished(job) and any(ends)
 
 
@@ -35,14 +40,17 @@ def is_suspended(job: Object) -> bool:
 
 
 def may_have_pods(job: Object) -> bool:
-    """Whether the Job's controller may create Pods. It removes those of a Job that may not, and does not count them."""
+    """Whether the Job's controller may create Pods. It removes those of a Job that may not, and
+    does not count them."""
     return not is_suspended(job) and spec_of(job).get("parallelism") != NOT_STARTED
 
 
 def is_held_open(job: Object, pods: Iterable[Object]) -> bool:
-    """Whether only containers that webhooks added keep the Job from ending: no shard of it goes on or is tried again."""
+    """Whether only containers that webhooks added keep the Job from ending: no shard of it goes on
+    or is tried again."""
     held = sum(pod_state.is_held_open(pod) for pod in pods)
-    listed = str(status_of(job).get("failedIndexes") or "")  # shards that the Job has given up, as `0,2-4`
+    # shards that the Job has given up, as `0,2-4`
+    listed = str(status_of(job).get("failedIndexes") or "")
     parts = filter(None, map(_INDEXES.fullmatch, listed.split(",")))
     failed = sum(int(part[2] or part[1]) - int(part[1]) + 1 for part in parts)
     return held > 0 and held + failed >= shards_of(job)

@@ -29,9 +29,10 @@ whole seconds, and a break that was counted must not be forgotten: its time woul
 
 @dataclass(frozen=True)
 class LaunchObjects:
-    """The objects of a launch: `job` is None if it is gone; `orphans` are Pods that were left behind by it;
-    `ended_pods` were seen to end but may be gone. `changed` are Pods that the Job controls and that do not execute what it says,
-    those that are gone first; the others are among the orphans, too.
+    """The objects of a launch: `job` is None if it is gone; `orphans` are Pods that were left
+    behind by it; `ended_pods` were seen to end but may be gone. `changed` are Pods that the Job
+    controls and that do not execute what it says, those that are gone first; the others are among
+    the orphans, too.
     """
 
     job: Object | None
@@ -42,20 +43,30 @@ class LaunchObjects:
 
 
 def report_on(
-    objects: LaunchObjects, *, snapshot: Snapshot | None, pod_uid: str, node_lost_seconds: int, now: datetime
+    objects: LaunchObjects,
+    *,
+    snapshot: Snapshot | None,
+    pod_uid: str,
+    node_lost_seconds: int,
+    now: datetime,
 ) -> LaunchReport:
-    """The state of the launch; `pod_uid` is the Pod that is known to have started, empty if none is.
+    """The state of the launch; `pod_uid` is the Pod that is known to have started, empty if none
+    is.
 
     Without a snapshot nothing that a container reports can be trusted.
     """
     job, pods = objects.job, objects.pods
     known = [*pods, *objects.ended_pods]
-    # A success counts whether its Job is complete, has failed because of another container, is not finished, or is gone.
+    # A success counts whether its Job is complete, has failed because of another container, is not
+    # finished, or is gone.
     success = judge_success(Evidence(job or {}, known, snapshot)) if snapshot is not None else None
     if success is not None:
         success = _timed(_placed(success, objects), objects, snapshot)
         is_held_open = any(pod_state.is_held_open(pod) for pod in pods)
-        return LaunchReport(stage=LaunchStage.ENDED, verdict=success.model_copy(update={"is_held_open": is_held_open}))
+        return LaunchReport(
+            stage=LaunchStage.ENDED,
+            verdict=success.model_copy(update={"is_held_open": is_held_open}),
+        )
     if job is None or (job_state.was_stopped(job) and condition_of(job, "Complete") is None):
         # It is gone, or was stopped and is kept only to count how its Pods end.
         message = "another client deleted the Job while the run was in progress"
@@ -63,7 +74,9 @@ def report_on(
         verdict = _placed(gone, objects)
         ends = (pod_state.container_end(pod) for pod in known if name_of(pod) == verdict.pod_name)
         if (end := next(filter(None, ends), None)) is not None:
-            timed = verdict.model_copy(update={"started_at": end.started_at, "finished_at": end.finished_at})
+            timed = verdict.model_copy(
+                update={"started_at": end.started_at, "finished_at": end.finished_at}
+            )
             verdict = _timed(timed, objects, snapshot)
         may_go_on = any(pod_state.may_run(pod) for pod in (*pods, *objects.orphans))
         is_over = not may_go_on and not (job and job_state.is_counting(job))
@@ -71,12 +84,18 @@ def report_on(
         message = "its result cannot be read: the run's snapshot is missing"
         verdict = Verdict(kind=VerdictKind.FAILED, reason=Reason.RESULT_UNREADABLE, message=message)
         if snapshot is not None:
-            evidence = Evidence(job, pods or list(objects.ended_pods), snapshot, changed=objects.changed)
+            evidence = Evidence(
+                job, pods or list(objects.ended_pods), snapshot, changed=objects.changed
+            )
             verdict = judge_finished_job(evidence)
         verdict = _timed(_placed(verdict, objects), objects, snapshot)
     else:
         pod = pod_state.leading(pods, shards=job_state.shards_of(job))
-        lost = judge_lost_node(pod, after_seconds=node_lost_seconds, now=now) if pod is not None else None
+        lost = (
+            judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)
+            if pod is not None
+            else None
+        )
         if lost is None:
             return _report_on_active(objects, job, pod_uid=pod_uid)
         verdict = _timed(lost, objects, snapshot)
@@ -88,14 +107,17 @@ def report_on(
 
 
 def is_unclear(objects: LaunchObjects, *, snapshot: Snapshot | None, may_be_unseen: bool) -> bool:
-    """Whether a container of the launch may have committed the output without leaving a readable result.
+    """Whether a container of the launch may have committed the output without leaving a readable
+    result.
 
-    The built-in runner leaves one whenever it ends by itself: a success only after the commit, a failure only after it has asked
-    the store once more. Whoever kills it, or removes the Pod before the result was read, leaves the question open.
+    The built-in runner leaves one whenever it ends by itself: a success only after the commit, a
+    failure only after it has asked the store once more. Whoever kills it, or removes the Pod before
+    the result was read, leaves the question open.
 
-    `may_be_unseen` says whether a Pod may have run that is not known. The last Pod that ran decides: it began after all others
-    had ended, and looked for their commit. Of several shards, each Pod may have committed, and a shard without a known Pod may have
-    had one. What orphans report does not count.
+    `may_be_unseen` says whether a Pod may have run that is not known. The last Pod that ran
+    decides: it began after all others had ended, and looked for their commit. Of several shards,
+    each Pod may have committed, and a shard without a known Pod may have had one. What orphans
+    report does not count.
     """
     if any(has_run(orphan) for orphan in objects.orphans):
         return True
@@ -115,11 +137,16 @@ def is_unclear(objects: LaunchObjects, *, snapshot: Snapshot | None, may_be_unse
 def has_run(pod: Object) -> bool:
     """Whether a container of ours was executed in the Pod, as far as its status says."""
     end = pod_state.container_end(pod)
-    return pod_state.started_at(pod) is not None if end is None else end.reason not in pod_state.NOT_STARTED
+    return (
+        pod_state.started_at(pod) is not None
+        if end is None
+        else end.reason not in pod_state.NOT_STARTED
+    )
 
 
 def _left_result(pod: Object, snapshot: Snapshot | None) -> bool:
-    """Whether the container says how it ended: the built-in runner by its result, another image by its exit code."""
+    """Whether the container says how it ended: the built-in runner by its result, another image by
+    its exit code."""
     end = pod_state.container_end(pod)
     if end is None or snapshot is None or not snapshot.is_our_runner:
         return end is not None
@@ -139,8 +166,14 @@ def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> L
     is_queued, is_held = job_state.is_suspended(job), not job_state.may_have_pods(job)
     has_ended = known is not None and pod_state.container_end(known) is not None
     is_waiting = shards > 1 and any(pod_state.may_run(item) for item in pods)
-    if pod_uid and (known is None or pod_state.is_lost(known) or (has_ended and (is_held or is_waiting))):
-        replaced_at = str(pod["metadata"]["creationTimestamp"]) if pod is not None and pod is not known else None
+    if pod_uid and (
+        known is None or pod_state.is_lost(known) or (has_ended and (is_held or is_waiting))
+    ):
+        replaced_at = (
+            str(pod["metadata"]["creationTimestamp"])
+            if pod is not None and pod is not known
+            else None
+        )
         seen = known or next((one for one in objects.ended_pods if uid_of(one) == pod_uid), None)
         lost = _lost(seen, pod_uid=pod_uid, replaced_at=replaced_at, is_queued=is_queued)
         changed = next((one for one in objects.changed if uid_of(one) == pod_uid), None)
@@ -164,57 +197,76 @@ def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> L
 def _last_of_shards(
     lost: LaunchReport, seen: Object | None, objects: LaunchObjects, *, is_queued: bool
 ) -> LaunchReport:
-    """The report on the last of several shards that was lost, whichever of them was known to run: all that took turns with it have
-    used that time, and it counts once, although two observers may know different Pods.
+    """The report on the last of several shards that was lost, whichever of them was known to run:
+    all that took turns with it have used that time, and it counts once, although two observers may
+    know different Pods.
     """
     end = pod_state.container_end(seen) if seen is not None else None
     period = period_of(objects) if end is not None and end.started_at and end.finished_at else None
     if period is None or period.ended_at is None:
         return lost
-    pods = [pod for pod in (*objects.pods, *objects.ended_pods) if uid_of(pod) == period.last_pod_uid]
+    pods = [
+        pod for pod in (*objects.pods, *objects.ended_pods) if uid_of(pod) == period.last_pod_uid
+    ]
     last = _lost(pods[0], pod_uid=period.last_pod_uid, replaced_at=None, is_queued=is_queued)
     return last.model_copy(update={"started_at": period.started_at, "lost_at": period.ended_at})
 
 
 def _timed(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:
-    """The verdict with the time for which the launch ran, which of several shards is longer than that of the Pod that it is
-    about. A success ends it: the Job then stops the other Pods.
+    """The verdict with the time for which the launch ran, which of several shards is longer than
+    that of the Pod that it is about. A success ends it: the Job then stops the other Pods.
     """
     if snapshot is None or snapshot.shards == 1 or verdict.kind is VerdictKind.NEVER_RAN:
         return verdict
-    period = period_of(objects, until=verdict.pod_name if verdict.kind is VerdictKind.SUCCEEDED else "")
+    period = period_of(
+        objects, until=verdict.pod_name if verdict.kind is VerdictKind.SUCCEEDED else ""
+    )
     if period is None or period.ended_at is None:
         return verdict
-    return verdict.model_copy(update={"started_at": period.started_at, "finished_at": period.ended_at})
+    return verdict.model_copy(
+        update={"started_at": period.started_at, "finished_at": period.ended_at}
+    )
 
 
 def _placed(verdict: Verdict, objects: LaunchObjects) -> Verdict:
-    """The verdict with the Pod whose container ended last and its node, unless it says which Pod it is about."""
+    """The verdict with the Pod whose container ended last and its node, unless it says which Pod it
+    is about."""
     pods = objects.pods or list(objects.ended_pods)
     pods = [pod for pod in pods if verdict.pod_name in ("", name_of(pod))] or pods
-    pod = pod_state.newest([one for one in pods if pod_state.container_end(one) is not None]) or pod_state.newest(pods)
+    pod = pod_state.newest(
+        [one for one in pods if pod_state.container_end(one) is not None]
+    ) or pod_state.newest(pods)
     if pod is None:
         return verdict
-    return verdict.model_copy(update={"pod_name": name_of(pod), "node_name": pod_state.node_of(pod)})
+    return verdict.model_copy(
+        update={"pod_name": name_of(pod), "node_name": pod_state.node_of(pod)}
+    )
 
 
-def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queued: bool) -> LaunchReport:
-    """The report on a Pod that is gone, as far as it is known. It counts as disrupted only if that was observed.
+def _lost(
+    pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queued: bool
+) -> LaunchReport:
+    """The report on a Pod that is gone, as far as it is known. It counts as disrupted only if that
+    was observed.
 
-    Its container had ended by the time its replacement was created: a Job never has two Pods that may run.
+    Its container had ended by the time its replacement was created: a Job never has two Pods that
+    may run.
     """
     end = pod_state.container_end(pod) if pod is not None else None
     name = f"Pod {name_of(pod)}" if pod is not None else "the Pod"
     disruption = condition_of(pod, "DisruptionTarget") if pod is not None else None
     reason, message = Reason.POD_LOST, f"{name} is gone; the Job creates another one"
     if disruption is not None:
-        detail = one_line(f"{disruption.get('reason', '')}: {disruption.get('message', '')}", limit=200)
-        reason, message = Reason.DISRUPTED, f"the cluster removed {name} ({detail}); the Job creates another one"
+        detail = one_line(
+            f"{disruption.get('reason', '')}: {disruption.get('message', '')}", limit=200
+        )
+        reason, message = (
+            Reason.DISRUPTED,
+            f"the cluster removed {name} ({detail}); the Job creates another one",
+        )
     elif is_queued:
         reason = Reason.QUEUED
-        message = (
-            f"the queueing system suspended the Job and {name} was deleted; it resumes the Job when there is capacity"
-        )
+        message = f"the queueing system suspended the Job and {name} was deleted; it resumes the Job when there is capacity"
     return LaunchReport(
         stage=LaunchStage.POD_LOST,
         pod_uid=pod_uid,
@@ -231,8 +283,9 @@ def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queue
 
 @dataclass(frozen=True)
 class Period:
-    """A time in which a launch of several shards ran without a break: from the first of its Pods that took turns, to the end of the
-    last; `ended_at` is None and `last_pod_uid` empty if it still runs.
+    """A time in which a launch of several shards ran without a break: from the first of its Pods
+    that took turns, to the end of the last; `ended_at` is None and `last_pod_uid` empty if it still
+    runs.
     """
 
     started_at: str
@@ -256,7 +309,9 @@ class _Life:
         started = parse(reported)
         if end is None:
             silent = pod_state.silent_since(pod)
-            return cls(uid_of(pod), name_of(pod), started, max(started, parse(silent)) if silent else None)
+            return cls(
+                uid_of(pod), name_of(pod), started, max(started, parse(silent)) if silent else None
+            )
         if end.started_at is None or end.finished_at is None:
             return None
         lasted = max(timedelta(), parse(end.finished_at) - parse(end.started_at))
@@ -264,13 +319,17 @@ class _Life:
 
 
 def period_of(objects: LaunchObjects, *, until: str = "") -> Period | None:
-    """The latest period; the one that ended with the Pod named `until`, if its container ended. None if no Pod has run.
+    """The latest period; the one that ended with the Pod named `until`, if its container ended.
+    None if no Pod has run.
 
-    The run's clock counts while at least one Pod runs. A Pod that was killed and its replacement do not start it anew, as long as
-    another one ran in between; only a time without any Pod does, and what came before it has been counted when it began.
+    The run's clock counts while at least one Pod runs. A Pod that was killed and its replacement do
+    not start it anew, as long as another one ran in between; only a time without any Pod does, and
+    what came before it has been counted when it began.
     """
     # Of a Pod that is only remembered, the life counts if its end was seen.
-    ended = {uid_of(pod): pod for pod in objects.ended_pods if pod_state.container_end(pod) is not None}
+    ended = {
+        uid_of(pod): pod for pod in objects.ended_pods if pod_state.container_end(pod) is not None
+    }
     known = ended | {uid_of(pod): pod for pod in objects.pods}
     lives = [life for pod in known.values() if (life := _Life.of(pod)) is not None]
     named = [life for life in lives if life.pod_name == until and life.ended is not None]
@@ -286,7 +345,9 @@ def period_of(objects: LaunchObjects, *, until: str = "") -> Period | None:
 def _begin_of(begin: datetime, lives: Iterable[_Life]) -> str:
     """When the first of the Pods began that took turns until one that started at `begin`."""
     while earlier := [
-        life.started for life in lives if life.started < begin and (life.ended is None or life.ended - begin >= OVERLAP)
+        life.started
+        for life in lives
+        if life.started < begin and (life.ended is None or life.ended - begin >= OVERLAP)
     ]:
         begin = min(earlier)
     return rfc3339(begin)

@@ -17,7 +17,9 @@ from workflows.run_progress import RunProgress
 def ended(run: InferenceRun | None) -> LaunchResult:
     """The run has ended already, or no longer exists."""
     if run is None:
-        return LaunchResult(state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted")
+        return LaunchResult(
+            state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted"
+        )
     reason = known_reason(run.status.reason)
     return LaunchResult(state=LaunchState.TERMINAL, reason=reason, message=run.status.message or "")
 
@@ -33,15 +35,17 @@ def launched(
     is_recovered: bool,
     now: datetime,
 ) -> LaunchResult:
-    """The Job that was created, or adopted because it existed. `is_recovered`: another workflow created it, which was lost with
-    what it knew. The run may have been suspended before, and may have lost a Pod since: its wait counts from the Job, or from then.
+    """The Job that was created, or adopted because it existed. `is_recovered`: another workflow
+    created it, which was lost with what it knew. The run may have been suspended before, and may
+    have lost a Pod since: its wait counts from the Job, or from then.
     """
     snapshot = compiled.snapshot
     waits_since = str(job["metadata"]["creationTimestamp"])
     if is_recovered:
         waits_since = _latest_end(request, since=waits_since)
     is_lost, since = "spec" not in job, run.status.running_since
-    started_at = rfc3339(since) if is_lost and since is not None else None  # the status is the only record of it
+    # the status is the only record of it
+    started_at = rfc3339(since) if is_lost and since is not None else None
     return LaunchResult(
         state=LaunchState.LAUNCHED,
         job_name=job_name(compiled.base_name, request.launch),
@@ -52,7 +56,9 @@ def launched(
         pending_timeout_seconds=snapshot.pending_timeout_seconds,
         backoff_limit=snapshot.backoff_limit,
         max_disruptions=snapshot.max_disruptions,
-        pending_since=waits_since if request.launch > 1 or is_recovered else _creation_time(run, now=now),
+        pending_since=waits_since
+        if request.launch > 1 or is_recovered
+        else _creation_time(run, now=now),
         snapshot=compiled.snapshot_json,
         pod_shape=pod_shape,
         is_adopted=is_adopted,
@@ -63,12 +69,16 @@ def launched(
 
 def lost_job(name: str, uid: str, *, run: InferenceRun, now: datetime) -> Object:
     """Represents a Job that is gone, as far as a launch needs to know it."""
-    return {"metadata": {"name": name, "uid": uid, "creationTimestamp": _creation_time(run, now=now)}}
+    return {
+        "metadata": {"name": name, "uid": uid, "creationTimestamp": _creation_time(run, now=now)}
+    }
 
 
-def blocked(request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked, *, now: datetime) -> LaunchResult:
-    """The run waits, or fails if nothing can be done about the blocker. The workflow may not know since when it waits, because
-    the one before it was lost.
+def blocked(
+    request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked, *, now: datetime
+) -> LaunchResult:
+    """The run waits, or fails if nothing can be done about the blocker. The workflow may not know
+    since when it waits, because the one before it was lost.
     """
     if run.status.phase is Phase.SUSPENDED:
         pending_since = rfc3339(now)
@@ -89,7 +99,11 @@ def blocked(request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked, *, 
 
 
 def _latest_end(request: LaunchInput, *, since: str) -> str:
-    ends = [rfc3339(item.completion_time) for item in request.attempts if item.completion_time is not None]
+    ends = [
+        rfc3339(item.completion_time)
+        for item in request.attempts
+        if item.completion_time is not None
+    ]
     return max([since, *ends])
 
 
@@ -100,8 +114,8 @@ def seconds_left(request: LaunchInput, run: InferenceRun) -> int | None:
 
 
 def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
-    """The request, advanced to the launch after those that have ended: the workflow may be new, or as it was when
-    Temporal's database was backed up.
+    """The request, advanced to the launch after those that have ended: the workflow may be new, or
+    as it was when Temporal's database was backed up.
     """
     found = RunProgress.shown_in(run.status)
     if request.launch >= found.launch and (request.launch > 1 or not found.attempts):

@@ -1,4 +1,5 @@
-"""The Kubernetes objects of a run: its ConfigMap and its Jobs. Pure. Fields that are not obvious carry their reason."""
+"""The Kubernetes objects of a run: its ConfigMap and its Jobs. Pure. Fields that are not obvious
+carry their reason."""
 
 import json
 from collections.abc import Mapping
@@ -24,21 +25,27 @@ CONTRACT_PATH = "/tmp/contract.json"  # noqa: S108 -- the path is the contract w
 WARM_UP_VOLUMES = ("tmp", "contract", *pod_mounts.MODEL_VOLUMES)
 
 NOT_STARTED = 0
-"""The `parallelism` with which a Job is created. It gets no Pod: the request may reach the API server late, when the run has
-ended. It is started by its UID, once the status of the run names it (docs/decisions/0017): then it is that of its completions."""
+"""The `parallelism` with which a Job is created. It gets no Pod: the request may reach the API
+server late, when the run has ended. It is started by its UID, once the status of the run names it
+(docs/decisions/0017): then it is that of its completions."""
 
-REPORTED_FAILURES = sorted(int(code) for code in ExitCode if code not in (ExitCode.DONE, ExitCode.STOPPED))
-"""Exit codes of a runner that has reported why it failed. One that was stopped or killed has not failed by itself."""
+REPORTED_FAILURES = sorted(
+    int(code) for code in ExitCode if code not in (ExitCode.DONE, ExitCode.STOPPED)
+)
+"""Exit codes of a runner that has reported why it failed. One that was stopped or killed has not
+failed by itself."""
 
 MAX_FAILURES = 2**31 - 1
 """The `backoffLimit` of a Job whose failures are counted per shard."""
 
 HELD = {"kueue.x-k8s.io/prebuilt-workload-name": "inferrun-not-started"}
-"""A label of a Job that has not been started. Kueue waits for the Workload of that name, which does not exist, so it does not
-admit the Job, whatever its queue. Otherwise it would admit a Job without Pods at once."""
+"""A label of a Job that has not been started. Kueue waits for the Workload of that name, which does
+not exist, so it does not admit the Job, whatever its queue. Otherwise it would admit a Job without
+Pods at once."""
 
 VERIFY_COMMAND = ("python", "-m", "runner.verify")
-"""A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
+"""A command instead of an argument: an image of an earlier version would ignore an argument and
+execute the run."""
 
 VERIFY_RETRIES = 3
 
@@ -52,7 +59,13 @@ ANNOTATION_SECONDS_LEFT = f"{wellknown.DOMAIN}/seconds-left"
 def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Object:
     """The immutable ConfigMap that all Jobs of a run share."""
     metadata = _metadata(compiled.config_map, run, installation=installation)
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True, "data": compiled.texts}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "immutable": True,
+        "data": compiled.texts,
+    }
 
 
 def job(
@@ -66,11 +79,13 @@ def job(
     waits: int = 0,
     variables: Mapping[str, str] | None = None,
 ) -> Object:
-    """The Job of one launch, not started yet; `seconds_left` is what remains of the run's clock, None without a limit,
-    `waits` how many launches before this one ended while their Pod waited, and `variables` more of the container's environment.
+    """The Job of one launch, not started yet; `seconds_left` is what remains of the run's clock,
+    None without a limit, `waits` how many launches before this one ended while their Pod waited,
+    and `variables` more of the container's environment.
     """
     snapshot = compiled.snapshot
-    # What the observer needs to report progress and reasons for waiting. Users can edit it: it decides nothing else.
+    # What the observer needs to report progress and reasons for waiting. Users can edit it: it
+    # decides nothing else.
     kind = wellknown.RUNNER_BUILTIN if snapshot.is_our_runner else wellknown.RUNNER_CUSTOM
     annotations = {
         **snapshot.annotations,
@@ -80,20 +95,27 @@ def job(
     named = {item.secret: item.named_namespace for item in snapshot.endpoints}
     if snapshot.pull_secret:
         named[snapshot.pull_secret] = snapshot.pull_secret_namespace
-    if elsewhere := {secret: where for secret, where in named.items() if where not in ("", run.namespace)}:
+    if elsewhere := {
+        secret: where for secret, where in named.items() if where not in ("", run.namespace)
+    }:
         annotations[wellknown.ANNOTATION_SECRET_NAMESPACES] = json.dumps(elsewhere)
     if seconds_left is not None:
         annotations[ANNOTATION_SECONDS_LEFT] = str(seconds_left)
-    metadata = _metadata(job_name(compiled.base_name, launch), run, installation=installation, annotations=annotations)
+    metadata = _metadata(
+        job_name(compiled.base_name, launch),
+        run,
+        installation=installation,
+        annotations=annotations,
+    )
     labels = {**snapshot.labels, **metadata["labels"], **_numbers(launch=launch, attempt=attempt)}
     # An evicted or preempted Pod does not count as a failure.
     disrupted = [{"type": "DisruptionTarget", "status": "True"}]
     failure_rules: list[Object] = [{"action": "Ignore", "onPodConditions": disrupted}]
     of_shards: Object = {}
     if snapshot.shards > 1:
-        # One Pod per shard. The first one that succeeds has found the run committed, and ends the Job. A Pod that was killed is
-        # replaced, and one that reports a failure is not: the others go on with its chunks. The workflow counts the launch as
-        # failed once no shard is left.
+        # One Pod per shard. The first one that succeeds has found the run committed, and ends the
+        # Job. A Pod that was killed is replaced, and one that reports a failure is not: the others
+        # go on with its chunks. The workflow counts the launch as failed once no shard is left.
         reported = {"containerName": CONTAINER, "operator": "In", "values": REPORTED_FAILURES}
         failure_rules.append({"action": "FailIndex", "onExitCodes": reported})
         of_shards = {
@@ -102,7 +124,9 @@ def job(
             "backoffLimit": MAX_FAILURES,
             "backoffLimitPerIndex": snapshot.backoff_limit,
         }
-    pod = _pod_spec(run, compiled, launch=launch, attempt=attempt, seconds_left=seconds_left, waits=waits)
+    pod = _pod_spec(
+        run, compiled, launch=launch, attempt=attempt, seconds_left=seconds_left, waits=waits
+    )
     pod["containers"][0]["env"] += _variables(variables or {})
     return {
         "apiVersion": "batch/v1",
@@ -127,12 +151,20 @@ def job(
 
 
 def verify_job(
-    run: RunRef, compiled: CompiledRun, *, installation: str, launch: int, attempt: int, is_final: bool
+    run: RunRef,
+    compiled: CompiledRun,
+    *,
+    installation: str,
+    launch: int,
+    attempt: int,
+    is_final: bool,
 ) -> Object:
-    """The Job that checks whether the run's output is committed, with the output's mounts and the identity of a launch, on nodes
-    where a launch may run: others may not reach the output. Not started yet; if it never is, its time limit ends it.
+    """The Job that checks whether the run's output is committed, with the output's mounts and the
+    identity of a launch, on nodes where a launch may run: others may not reach the output. Not
+    started yet; if it never is, its time limit ends it.
 
-    It is no launch: no queue holds it, it gets no accelerators, and the Job controller repeats it within its time.
+    It is no launch: no queue holds it, it gets no accelerators, and the Job controller repeats it
+    within its time.
     """
     name = verify_job_name(compiled.base_name, launch, is_final=is_final)
     annotations = {wellknown.ANNOTATION_RUNNER: wellknown.RUNNER_VERIFY}
@@ -164,7 +196,8 @@ def verify_job(
 
 
 def owner_reference(run: RunRef) -> Object:
-    """Makes the garbage collector delete what belongs to a run, even if none of our processes is running."""
+    """Makes the garbage collector delete what belongs to a run, even if none of our processes is
+    running."""
     return {
         "apiVersion": wellknown.API_VERSION,
         "kind": wellknown.RUN_KIND,
@@ -184,7 +217,9 @@ def labels_of(run: RunRef, *, installation: str) -> dict[str, str]:
     }
 
 
-def _metadata(name: str, run: RunRef, *, installation: str, annotations: dict[str, str] | None = None) -> Object:
+def _metadata(
+    name: str, run: RunRef, *, installation: str, annotations: dict[str, str] | None = None
+) -> Object:
     return {
         "name": name,
         "namespace": run.namespace,
@@ -199,7 +234,13 @@ def _numbers(*, launch: int, attempt: int) -> dict[str, str]:
 
 
 def _pod_spec(
-    run: RunRef, compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None, waits: int = 0
+    run: RunRef,
+    compiled: CompiledRun,
+    *,
+    launch: int,
+    attempt: int,
+    seconds_left: int | None,
+    waits: int = 0,
 ) -> Object:
     snapshot, volumes = compiled.snapshot, _volumes(compiled)
     mounts = [mount for _, places in volumes for mount in places]
@@ -208,7 +249,9 @@ def _pod_spec(
         **pod_identity.container_fields(snapshot),
         "env": [
             {"name": "pod_uid", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
-            *_variables(_environment(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left)),
+            *_variables(
+                _environment(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left)
+            ),
         ],
         "volumeMounts": mounts,
     }
@@ -224,14 +267,16 @@ def _pod_spec(
         **pod_placement.pod_fields(snapshot, run=run),
     }
     if snapshot.warm_up_limit:
-        # Waits until the model answers. It is our image for custom images too, and requests no more than the container after it, so
-        # that it does not change what the Pod requests.
+        # Waits until the model answers. It is our image for custom images too, and requests no more
+        # than the container after it, so that it does not change what the Pod requests.
         own = {"HOME": "/tmp", "INFERRUN_WARM_UP_SECONDS": str(snapshot.warm_up_limit)}  # noqa: S108
         warm_up: Object = {
             "name": WARM_UP_CONTAINER,
             "image": snapshot.warm_up_image,
             "command": list(WARM_UP_COMMAND),
-            "env": _variables(own | pod_limits.address_variables(snapshot) | pod_mounts.trust_variables(snapshot)),
+            "env": _variables(
+                own | pod_limits.address_variables(snapshot) | pod_mounts.trust_variables(snapshot)
+            ),
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "securityContext": pod_identity.READ_ONLY_SECURITY,
             "volumeMounts": [one for one in mounts if one["name"] in WARM_UP_VOLUMES],
@@ -249,7 +294,9 @@ def _variables(plain: Mapping[str, str]) -> list[Object]:
     return [{"name": name, "value": value} for name, value in plain.items()]
 
 
-def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None) -> dict[str, str]:
+def _environment(
+    compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None
+) -> dict[str, str]:
     """What differs between launches, and for our runner its limits."""
     snapshot = compiled.snapshot
     plain = {"INFERRUN_LAUNCH": str(launch), "INFERRUN_ATTEMPT": str(attempt)}
@@ -270,10 +317,15 @@ def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_le
 def _volumes(compiled: CompiledRun) -> list[Volume]:
     snapshot = compiled.snapshot
     tmp: Object = {"emptyDir": {"sizeLimit": snapshot.tmp_size} if snapshot.tmp_size else {}}
-    contract = {"name": compiled.config_map, "items": [{"key": "contract.json", "path": "contract.json"}]}
+    contract = {
+        "name": compiled.config_map,
+        "items": [{"key": "contract.json", "path": "contract.json"}],
+    }
     at_contract = {"mountPath": CONTRACT_PATH, "subPath": "contract.json", "readOnly": True}
     return [
         pod_mounts.mounted("tmp", tmp, {"mountPath": "/tmp"}),  # noqa: S108
         pod_mounts.mounted("contract", {"configMap": contract}, at_contract),
-        *pod_mounts.volumes_of(snapshot, ca_secret=compiled.ca_secret, is_our_runner=snapshot.is_our_runner),
+        *pod_mounts.volumes_of(
+            snapshot, ca_secret=compiled.ca_secret, is_our_runner=snapshot.is_our_runner
+        ),
     ]

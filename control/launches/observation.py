@@ -1,8 +1,9 @@
-"""What a launch is doing, from its Job, its Pods and their Events: waiting, running, or in need of a judgement. Pure.
+"""What a launch is doing, from its Job, its Pods and their Events: waiting, running, or in need of
+a judgement. Pure.
 
-Objects may be trimmed (`control.launches.trimming`): Pods that are terminal are not among them, and what is known of
-their end is a `PodEnd`. Nothing here concludes how a launch ended: an observation says only that somebody should judge
-it, from the objects as the API server has them then.
+Objects may be trimmed (`control.launches.trimming`): Pods that are terminal are not among them, and
+what is known of their end is a `PodEnd`. Nothing here concludes how a launch ended: an observation
+says only that somebody should judge it, from the objects as the API server has them then.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,15 @@ from control.launches.pod_end import PodEnd
 from control.launches.verdict import judge_lost_node, judge_stuck_pod
 from inferrun import wellknown
 from inferrun.exitcodes import ExitCode
-from inferrun.kube.objects import Object, annotations_of, condition_of, controller_of, name_of, status_of, uid_of
+from inferrun.kube.objects import (
+    Object,
+    annotations_of,
+    condition_of,
+    controller_of,
+    name_of,
+    status_of,
+    uid_of,
+)
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
@@ -25,8 +34,9 @@ from inferrun.runner_report import RunnerResult, parse_report
 from inferrun.timestamps import parse, rfc3339
 
 REPLACEMENT_SECONDS = 10.0
-"""Seconds without a Pod after which a Pod whose end nobody saw counts as taken away. A Job controller that is merely
-slow needs less; if it needs more, an additional signal is sent, and whoever judges finds nothing to judge."""
+"""Seconds without a Pod after which a Pod whose end nobody saw counts as taken away. A Job
+controller that is merely slow needs less; if it needs more, an additional signal is sent, and
+whoever judges finds nothing to judge."""
 
 FOLLOW_A_LAUNCH = (Reason.RETRY_BACKOFF, Reason.VERIFYING)
 """Reasons of a status that says what follows the Job that it names."""
@@ -45,8 +55,8 @@ class Doing(StrEnum):
     TAKEN = "Taken"
     """The Pod that was running was taken away; the Job continues."""
     STUCK = "Stuck"
-    """Its Pod can never start, its node has not responded for too long, or only other containers of its Pods run; the Job
-    continues.
+    """Its Pod can never start, its node has not responded for too long, or only other containers of
+    its Pods run; the Job continues.
     """
     ENDED = "Ended"
     """Its Pod has succeeded, or the Job is complete or has failed."""
@@ -61,7 +71,8 @@ class Doing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Which launch of which run a Job is, as its metadata says. Of a tenant's forged Job the run's UID does not match."""
+    """Which launch of which run a Job is, as its metadata says. Of a tenant's forged Job the run's
+    UID does not match."""
 
     run: RunRef
     job_name: str
@@ -80,7 +91,9 @@ class Launch:
         uid, name = labels.get(wellknown.LABEL_RUN_UID), annotations.get(wellknown.ANNOTATION_RUN)
         if not uid or not name or controller_of(job) != uid:
             return None
-        given = [str(labels.get(key, "")) for key in (wellknown.LABEL_LAUNCH, wellknown.LABEL_ATTEMPT)]
+        given = [
+            str(labels.get(key, "")) for key in (wellknown.LABEL_LAUNCH, wellknown.LABEL_ATTEMPT)
+        ]
         numbers = [int(text) if text.isdecimal() else 1 for text in given]
         return cls(
             run=RunRef(namespace=metadata["namespace"], name=name, uid=uid),
@@ -95,7 +108,8 @@ class Launch:
 
     @classmethod
     def of_run(cls, run: Object) -> Self | None:
-        """The launch that a run's status names, for a Job that is not there; None if it names none."""
+        """The launch that a run's status names, for a Job that is not there; None if it names
+        none."""
         status = status_of(run)
         reference = status.get("jobStatus") or {}
         if not reference.get("name") or not reference.get("uid"):
@@ -113,7 +127,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The previous observation: whether the launch was running, and in which Pod, if that is known."""
+    """The previous observation: whether the launch was running, and in which Pod, if that is
+    known."""
 
     is_running: bool = False
     pod_uid: str = ""
@@ -121,8 +136,9 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a launch is doing. `wait` is set while a Job that was started waits, the Pod and `started_at` while it runs; of a Pod
-    that was taken away or cannot start `pod_uid`, empty if unknown.
+    """What a launch is doing. `wait` is set while a Job that was started waits, the Pod and
+    `started_at` while it runs; of a Pod that was taken away or cannot start `pod_uid`, empty if
+    unknown.
     """
 
     doing: Doing
@@ -149,18 +165,25 @@ def observe(
     warm_up: str = "",
     changed: Sequence[Object] = (),
 ) -> Observation:
-    """What the launch of a Job that exists is doing; `warm_up` is the latest answer to the probe of its model.
+    """What the launch of a Job that exists is doing; `warm_up` is the latest answer to the probe of
+    its model.
 
-    `pods` are those that are not terminal, `changed` others of the Job that do not execute what it says,
-    `ends` those that were terminal; `quiet_seconds` is how long neither Job nor Pods have changed.
+    `pods` are those that are not terminal, `changed` others of the Job that do not execute what it
+    says, `ends` those that were terminal; `quiet_seconds` is how long neither Job nor Pods have
+    changed.
     """
     if job_state.is_finished(job) or any(is_success(end, job) for end in ends):
         return Observation(Doing.ENDED)
     shards = job_state.shards_of(job)
     pod = pod_state.leading(list(pods), shards=shards, known=before.pod_uid)
-    # A Pod that only other containers hold open needs a judgement if it has succeeded or no shard goes on.
+    # A Pod that only other containers hold open needs a judgement if it has succeeded or no shard
+    # goes on.
     held = [one for one in pods if pod_state.is_held_open(one)]
-    done = [one for one in held if (end := pod_state.container_end(one)) and end.exit_code == ExitCode.DONE]
+    done = [
+        one
+        for one in held
+        if (end := pod_state.container_end(one)) and end.exit_code == ExitCode.DONE
+    ]
     stuck = next(iter(done or (held if job_state.is_held_open(job, pods) else [])), None)
     if pod is not None and (
         judge_stuck_pod(pod, job) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)
@@ -168,7 +191,9 @@ def observe(
         stuck = pod
     if stuck is not None:
         return Observation(Doing.STUCK, pod_uid=uid_of(stuck), pod_name=name_of(stuck))
-    is_another = before.is_running and before.pod_uid and pod is not None and uid_of(pod) != before.pod_uid
+    is_another = (
+        before.is_running and before.pod_uid and pod is not None and uid_of(pod) != before.pod_uid
+    )
     if pod is not None and pod_state.is_running(pod) and (not is_another or shards > 1):
         since, unreachable = pod_state.unreachable_since(pod), ""
         if since is not None:
@@ -188,16 +213,25 @@ def observe(
         is_held = not job_state.may_have_pods(job)
         is_changed = any(uid_of(one) == before.pod_uid for one in changed)
         return _after_running(
-            pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_held=is_held, is_changed=is_changed
+            pods,
+            ends=ends,
+            before=before,
+            quiet_seconds=quiet_seconds,
+            is_held=is_held,
+            is_changed=is_changed,
         )
     # A container may have ended before anybody saw it run, and no other Pod has come since.
     if pods:
-        is_ending = all(pod_state.container_end(one) and not pod_state.is_disrupted(one) for one in pods)
+        is_ending = all(
+            pod_state.container_end(one) and not pod_state.is_disrupted(one) for one in pods
+        )
     else:
         is_ending = any(end.exit_code is not None and not end.is_disrupted for end in ends)
     if is_ending and not job_state.is_suspended(job):
         return Observation(Doing.ENDING)
-    lost_in = _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
+    lost_in = (
+        _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
+    )
     wait = None  # of a Job that has not been started, the launcher says what prevents it
     if job_state.is_suspended(job) or job_state.may_have_pods(job):
         wait = diagnose(job, pod, list(events), now=now, seen=warm_up, changed=changed)
@@ -205,9 +239,9 @@ def observe(
 
 
 def is_success(end: PodEnd, job: Object) -> bool:
-    """Whether the container of a Pod that executed the Job's template has done its work, whatever others in the Pod did. The Job's
-    condition adds nothing to that, and with many ends at once its controller needs half a minute for it: it may send 20 requests
-    per second, three for each Job.
+    """Whether the container of a Pod that executed the Job's template has done its work, whatever
+    others in the Pod did. The Job's condition adds nothing to that, and with many ends at once its
+    controller needs half a minute for it: it may send 20 requests per second, three for each Job.
 
     A Pod that did not succeed may be replaced, so its end is judged with the Job's.
     """
@@ -222,11 +256,16 @@ def is_success(end: PodEnd, job: Object) -> bool:
 
 def _lost_in(pod: Object, *, node_lost_seconds: int, now: datetime) -> float | None:
     since = pod_state.silent_since(pod)
-    return None if since is None else max(0.0, node_lost_seconds - (now - parse(since)).total_seconds())
+    return (
+        None
+        if since is None
+        else max(0.0, node_lost_seconds - (now - parse(since)).total_seconds())
+    )
 
 
 def observe_absent(pods: Iterable[Object]) -> Observation | None:
-    """What the launch of a Job that is gone is doing: GONE, or None while a Pod of it could still run."""
+    """What the launch of a Job that is gone is doing: GONE, or None while a Pod of it could still
+    run."""
     return None if any(pod_state.may_run(pod) for pod in pods) else Observation(Doing.GONE)
 
 
@@ -243,8 +282,9 @@ def clamped_start(pod: Object, *, now: datetime) -> str:
 def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
     """The object whose Events may say why nothing starts; None if its status says it already.
 
-    A Job without a Pod (a quota is reported only there), or a Pod on its node that has not started (a missing volume
-    is reported only there). A Pod without a node has the scheduler's reason in its status.
+    A Job without a Pod (a quota is reported only there), or a Pod on its node that has not started
+    (a missing volume is reported only there). A Pod without a node has the scheduler's reason in
+    its status.
     """
     pod = pod_state.newest(list(pods))
     if pod is None:
@@ -254,8 +294,8 @@ def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
 
 
 def is_concluded(run: Object | None, *, launch: Launch) -> bool:
-    """Whether the end of a launch was acknowledged: its run has finished or is gone (None), the status names another Job,
-    or it counts the launch among those that have ended.
+    """Whether the end of a launch was acknowledged: its run has finished or is gone (None), the
+    status names another Job, or it counts the launch among those that have ended.
     """
     if run is None:
         return True
@@ -268,9 +308,11 @@ def is_concluded(run: Object | None, *, launch: Launch) -> bool:
 
 
 def is_launch_left_over(run: Object | None, *, launch: Launch) -> bool:
-    """Whether nothing follows the launch any more: its run is gone (None), has finished, or is past this launch.
+    """Whether nothing follows the launch any more: its run is gone (None), has finished, or is past
+    this launch.
 
-    `run` is as the API server has it. A Job that does not have the name of its launch is not one that we created.
+    `run` is as the API server has it. A Job that does not have the name of its launch is not one
+    that we created.
     """
     if job_name(job_base_name(launch.run.name, launch.run.uid), launch.launch) != launch.job_name:
         return False
@@ -281,9 +323,11 @@ def is_launch_left_over(run: Object | None, *, launch: Launch) -> bool:
 
 
 def is_superseded(run: Object, *, launch: Launch) -> bool:
-    """Whether the status names a Job of a later launch. It may still name the one before: the Job is created first.
+    """Whether the status names a Job of a later launch. It may still name the one before: the Job
+    is created first.
 
-    A Job that verifies the output of an earlier launch is not superseded: the run's outcome waits for it.
+    A Job that verifies the output of an earlier launch is not superseded: the run's outcome waits
+    for it.
     """
     reference = status_of(run).get("jobStatus") or {}
     if not reference.get("name") or reference.get("uid") == launch.job_uid or launch.is_verifying:
@@ -300,8 +344,9 @@ def launch_number(name: str, *, run: RunRef) -> int:
 
 
 def running_message(launch: Launch, pod_name: str) -> str:
-    """The message of a run that is running. It names the Pod, so that a new leader can tell which start was announced. Of several
-    shards any Pod stands for all, because the launch runs as long as one of them does.
+    """The message of a run that is running. It names the Pod, so that a new leader can tell which
+    start was announced. Of several shards any Pod stands for all, because the launch runs as long
+    as one of them does.
     """
     if launch.shards > 1:
         return f"attempt {launch.attempt} is running in up to {launch.shards} Pods of Job {launch.job_name}"
@@ -317,16 +362,22 @@ def _after_running(
     is_held: bool,
     is_changed: bool,
 ) -> Observation:
-    """The container that was running is not running any more, and the Job is not finished. The Pod of a Job that a queue
-    suspends, or whose parallelism is set to 0, is deleted without a DisruptionTarget.
+    """The container that was running is not running any more, and the Job is not finished. The Pod
+    of a Job that a queue suspends, or whose parallelism is set to 0, is deleted without a
+    DisruptionTarget.
     """
     # If it is not known which Pod was running, it is the last one that had started.
-    candidates = [end for end in ends if (end.pod_uid == before.pod_uid if before.pod_uid else end.started_at)]
+    candidates = [
+        end for end in ends if (end.pod_uid == before.pod_uid if before.pod_uid else end.started_at)
+    ]
     end = max(candidates, key=lambda end: end.started_at or "", default=None)
     pod_uid = before.pod_uid or (end.pod_uid if end is not None else "")
     held = next((pod for pod in pods if uid_of(pod) == pod_uid), None)
     if held is not None:
-        is_disrupted, is_lost = pod_state.is_disrupted(held) and pod_state.container_end(held) is not None, False
+        is_disrupted, is_lost = (
+            pod_state.is_disrupted(held) and pod_state.container_end(held) is not None,
+            False,
+        )
     else:
         is_disrupted = end is not None and end.is_disrupted
         is_lost = (end is None or end.exit_code is None) and quiet_seconds >= REPLACEMENT_SECONDS

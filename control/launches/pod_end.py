@@ -1,7 +1,8 @@
 """How a Pod ended that may no longer exist, in a few hundred bytes. Pure.
 
-The end of a Pod that is stopped or evicted is lost with the Pod, unless somebody watches. The shim therefore sends the ends of
-Pods with the signal `ended`. Other programs may send signals through Temporal, too, so it signs the text with its key.
+The end of a Pod that is stopped or evicted is lost with the Pod, unless somebody watches. The shim
+therefore sends the ends of Pods with the signal `ended`. Other programs may send signals through
+Temporal, too, so it signs the text with its key.
 """
 
 import json
@@ -36,7 +37,8 @@ EARLIER = "1970-01-01T00:00:00Z"
 
 @dataclass(frozen=True, slots=True)
 class PodEnd:
-    """The end of a Pod that the caches no longer hold. `exit_code` is None if nobody saw how its container ended."""
+    """The end of a Pod that the caches no longer hold. `exit_code` is None if nobody saw how its
+    container ended."""
 
     pod_uid: str
     pod_name: str
@@ -55,7 +57,8 @@ class PodEnd:
     node_name: str = ""
     memory_limit: str = ""
     failed_init: tuple[str, int, str, str] | None = None
-    """Name, exit code, reason and message of the init container because of which no other container started."""
+    """Name, exit code, reason and message of the init container because of which no other container
+    started."""
 
     shape: str = ""
     """What the Pod executed (`control.launches.pod_shape`)."""
@@ -83,7 +86,8 @@ class PodEnd:
             exit_reason=sys.intern(end.reason) if end is not None else "",
             started_at=pod_state.started_at(pod),
             finished_at=end.finished_at if end is not None else None,
-            is_disrupted=pod_state.is_disrupted(pod) and (end is None or end.exit_code != ExitCode.DONE),
+            is_disrupted=pod_state.is_disrupted(pod)
+            and (end is None or end.exit_code != ExitCode.DONE),
             shape=shape_of_pod(pod),
             disruption_reason=sys.intern(str(disruption.get("reason", ""))),
             disruption_message=one_line(str(disruption.get("message", ""))),
@@ -111,11 +115,24 @@ class PodEnd:
         running = {"running": {"startedAt": self.started_at}} if self.started_at is not None else {}
         state = {"terminated": terminated} if self.exit_code is not None else running
         disruption = {"reason": self.disruption_reason, "message": self.disruption_message}
-        conditions = [{"type": "DisruptionTarget", "status": "True", **disruption}] if self.is_disrupted else []
+        conditions = (
+            [{"type": "DisruptionTarget", "status": "True", **disruption}]
+            if self.is_disrupted
+            else []
+        )
         is_over = self.exit_code is not None or self.phase == "Failed"
-        deleted = {"deletionTimestamp": self.finished_at or EARLIER} if self.was_removed and is_over else {}
-        limits = {"resources": {"limits": {"memory": self.memory_limit}}} if self.memory_limit else {}
-        status = {"containerStatuses": [{"name": CONTAINER, "state": state, **limits}], "conditions": conditions}
+        deleted = (
+            {"deletionTimestamp": self.finished_at or EARLIER}
+            if self.was_removed and is_over
+            else {}
+        )
+        limits = (
+            {"resources": {"limits": {"memory": self.memory_limit}}} if self.memory_limit else {}
+        )
+        status = {
+            "containerStatuses": [{"name": CONTAINER, "state": state, **limits}],
+            "conditions": conditions,
+        }
         if self.failed_init is not None:
             name, code, why, message = self.failed_init
             ended = {"exitCode": code, "reason": why, "message": message}
@@ -136,14 +153,20 @@ class PodEnd:
 def _init_end(status: Object) -> tuple[str, int, str, str]:
     ended = status["state"]["terminated"]
     message = one_line(str(ended.get("message") or ""), limit=INIT_MESSAGE)
-    return str(status.get("name", "")), int(ended["exitCode"]), str(ended.get("reason") or ""), message
+    return (
+        str(status.get("name", "")),
+        int(ended["exitCode"]),
+        str(ended.get("reason") or ""),
+        message,
+    )
 
 
 _ENDS: Final = TypeAdapter(tuple[PodEnd, ...])
 
 
 async def read_ends(text: str, *, job_uid: str, is_signer: IsSigner) -> tuple[PodEnd, ...]:
-    """What `write_ends` wrote for this Job; empty if no process of ours did, because anybody may have a key."""
+    """What `write_ends` wrote for this Job; empty if no process of ours did, because anybody may
+    have a key."""
     signature, _, statement = text.partition(" ")
     signer = signer_of(signature, statement.encode())
     try:
@@ -155,8 +178,8 @@ async def read_ends(text: str, *, job_uid: str, is_signer: IsSigner) -> tuple[Po
 
 
 def write_ends(ends: Iterable[PodEnd], *, key: SigningKey) -> str:
-    """The signed ends of a Job's Pods, as far as they fit: first without the messages that can be read from the cluster, then
-    without any. Empty without ends.
+    """The signed ends of a Job's Pods, as far as they fit: first without the messages that can be
+    read from the cluster, then without any. Empty without ends.
     """
     latest = tuple(ends)[-MAX_ENDS:]
     for kept in (

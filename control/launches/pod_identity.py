@@ -57,7 +57,8 @@ def container_fields(identity: PodIdentity) -> Object:
 
 
 def pod_fields(identity: PodIdentity, *, has_claims: bool) -> Object:
-    """Fields of the Pod; `has_claims` says whether it mounts volumes whose files its group must be able to access."""
+    """Fields of the Pod; `has_claims` says whether it mounts volumes whose files its group must be
+    able to access."""
     security: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     if identity.run_as_user is not None:
         security["runAsUser"] = identity.run_as_user

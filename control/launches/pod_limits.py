@@ -11,10 +11,12 @@ from inferrun.run_defaults import Defaults, amounts_of
 from workflows.messages import Frozen
 
 MAX_MARGIN = 86_400
-"""Maximum number of seconds by which a Pod that was not started in time may outlive its run's deadline."""
+"""Maximum number of seconds by which a Pod that was not started in time may outlive its run's
+deadline."""
 
 BELOW_THE_LIMIT = 0.9
-"""Share of the model server's time limit after which the runner gives a request up, so that it is the runner that decides."""
+"""Share of the model server's time limit after which the runner gives a request up, so that it is
+the runner that decides."""
 
 Resources = dict[str, dict[str, str]]
 """Requests and limits: amounts by resource."""
@@ -38,7 +40,9 @@ class PodLimits(Frozen):
     warm_up_image: str = ""
 
 
-def limits_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, is_our_runner: bool) -> PodLimits:
+def limits_of(
+    run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, is_our_runner: bool
+) -> PodLimits:
     """The limits of a run's Pods. By default only a model of KServe is waited for."""
     spec, model, requests = config.spec, config.spec.model, config.spec.requests
     warm_up_limit = model.warm_up_seconds
@@ -48,7 +52,9 @@ def limits_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults,
     limits: dict[str, float | None] = {}
     if is_our_runner:
         sizes = spec.limits.to_manifest() if spec.limits is not None else {}
-        limits = {f"INFERRUN_{name.upper()}_BYTES": int(amount(size)) for name, size in sizes.items()}
+        limits = {
+            f"INFERRUN_{name.upper()}_BYTES": int(amount(size)) for name, size in sizes.items()
+        }
         if requests is not None:
             limits |= {
                 "INFERRUN_BATCH_ROWS": requests.max_batch_records,
@@ -84,12 +90,19 @@ def _asked_resources(*given: ResourceRequirements | None) -> Resources:
 def _completed(asked: Resources, defaults: Defaults) -> Resources:
     """The requests and limits, completed by the defaults for resources that they do not mention.
 
-    A request without a limit keeps the default limit if that is larger; a limit without a request is also the request, as in
-    Kubernetes.
+    A request without a limit keeps the default limit if that is larger; a limit without a request
+    is also the request, as in Kubernetes.
     """
     requests, limits = asked["requests"], asked["limits"]
-    default_requests, default_limits = amounts_of(defaults.runner_requests), amounts_of(defaults.runner_limits)
-    spared = {key: value for key, value in default_requests.items() if key not in requests and key not in limits}
+    default_requests, default_limits = (
+        amounts_of(defaults.runner_requests),
+        amounts_of(defaults.runner_limits),
+    )
+    spared = {
+        key: value
+        for key, value in default_requests.items()
+        if key not in requests and key not in limits
+    }
     capped = {
         key: value
         for key, value in default_limits.items()
@@ -109,9 +122,11 @@ def resources_of(limits: PodLimits, *kinds: str) -> Resources:
 
 
 def deadline_margin(limits: PodLimits, *, waits: int) -> int:
-    """Seconds that a Pod may live longer than its launch may run, because the limit counts its wait as well.
+    """Seconds that a Pod may live longer than its launch may run, because the limit counts its wait
+    as well.
 
-    Each launch that ended waiting doubles it, so that a wait of days costs a launch per day and not one every ten minutes.
+    Each launch that ended waiting doubles it, so that a wait of days costs a launch per day and not
+    one every ten minutes.
     """
     margin = limits.deadline_margin_seconds
     doubled: int = margin * 2 ** min(waits, 30)
@@ -119,7 +134,8 @@ def deadline_margin(limits: PodLimits, *, waits: int) -> int:
 
 
 def address_variables(limits: PodLimits) -> dict[str, str]:
-    """The addresses with which our programs may speak, by environment variable; without empty lists."""
+    """The addresses with which our programs may speak, by environment variable; without empty
+    lists."""
     lists = {
         "INFERRUN_ALLOWED_ADDRESSES": limits.allowed_addresses,
         "INFERRUN_REFUSED_ADDRESSES": limits.refused_addresses,
@@ -128,13 +144,19 @@ def address_variables(limits: PodLimits) -> dict[str, str]:
 
 
 def runner_variables(limits: PodLimits, *, service: ModelService | None) -> dict[str, str]:
-    """The limits of the built-in runner, by environment variable. Those that the config sets keep their value, except for a
-    timeout that is longer than that of KServe's object: a request that the server cuts off has cost a replica that time.
+    """The limits of the built-in runner, by environment variable. Those that the config sets keep
+    their value, except for a timeout that is longer than that of KServe's object: a request that
+    the server cuts off has cost a replica that time.
     """
     found = dict(limits.limits)
     if service is not None:
-        # The runner begins with as many requests as the replicas accept at a time, and finds out whether more are of use.
-        start = 1 if "INFERRUN_CONCURRENCY" in found else min(max(1, service.concurrency), MAX_CONCURRENCY)
+        # The runner begins with as many requests as the replicas accept at a time, and finds out
+        # whether more are of use.
+        start = (
+            1
+            if "INFERRUN_CONCURRENCY" in found
+            else min(max(1, service.concurrency), MAX_CONCURRENCY)
+        )
         found["INFERRUN_START_CONCURRENCY"] = str(start)
         wanted = float(found.get("INFERRUN_REQUEST_TIMEOUT", Limits().request_timeout))
         allowed = max(1.0, service.request_seconds * BELOW_THE_LIMIT)

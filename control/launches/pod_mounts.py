@@ -42,7 +42,8 @@ _Storage = tuple[End, str, FreeForm]
 
 
 class EndpointSecret(Frozen):
-    """The Secret of an input, an output or the model server, and the namespace that its reference names."""
+    """The Secret of an input, an output or the model server, and the namespace that its reference
+    names."""
 
     end: SecretEnd
     secret: str
@@ -50,7 +51,8 @@ class EndpointSecret(Frozen):
 
 
 class HeaderSecret(Frozen):
-    """The key of a Secret that holds the value of a header; `index` is its place in the list of the end's headers."""
+    """The key of a Secret that holds the value of a header; `index` is its place in the list of the
+    end's headers."""
 
     end: SecretEnd
     index: int
@@ -66,7 +68,8 @@ class MountedClaim(Frozen):
 
 
 class MountedKey(Frozen):
-    """A key of a ConfigMap that is mounted: with certificates of authorities, or with a system message."""
+    """A key of a ConfigMap that is mounted: with certificates of authorities, or with a system
+    message."""
 
     config_map: str
     key: str
@@ -88,42 +91,64 @@ class PodMounts(Frozen):
     system_prompt: MountedKey | None = None
 
     def for_output(self) -> Self:
-        """With only what the output needs: what only the input and the model need may be missing."""
+        """With only what the output needs: what only the input and the model need may be
+        missing."""
         kept: dict[str, object] = {
             name: tuple(one for one in getattr(self, name) if one.end == "output")
             for name in ("endpoints", "header_secrets", "claims")
         }
-        audiences = {end: audience for end, audience in self.token_audiences.items() if end == "output"}
+        audiences = {
+            end: audience for end, audience in self.token_audiences.items() if end == "output"
+        }
         return self.model_copy(update={**kept, "token_audiences": audiences, "system_prompt": None})
 
 
-def mounts_of(config: InferenceConfig, *, input_storage: FreeForm | None, is_our_runner: bool) -> PodMounts:
+def mounts_of(
+    config: InferenceConfig, *, input_storage: FreeForm | None, is_our_runner: bool
+) -> PodMounts:
     """The mounts of a run whose input is `input_storage`."""
     spec, model = config.spec, config.spec.model
     bundle, source = spec.ca_bundle, spec.request.system_from if spec.request else None
     system = source.config_map_key_ref if source else None
-    given: tuple[tuple[End, FreeForm | None], ...] = (("input", input_storage), ("output", spec.storage.output))
+    given: tuple[tuple[End, FreeForm | None], ...] = (
+        ("input", input_storage),
+        ("output", spec.storage.output),
+    )
     storage = [
-        (end, label, item) for end, labels in given for label, item in (labels or {}).items() if isinstance(item, dict)
+        (end, label, item)
+        for end, labels in given
+        for label, item in (labels or {}).items()
+        if isinstance(item, dict)
     ]
     # Ours to provide are the mounts of our labels, and those of plug-ins in the built-in runner.
     ends = [(end, item) for end, label, item in storage if is_our_runner or label in SCHEMA_STORES]
     with_identity = storage if is_our_runner and spec.service_account_name else []
-    endpoints = [endpoint for end, item in ends if (endpoint := _endpoint_of(end, item)) is not None]
+    endpoints = [
+        endpoint for end, item in ends if (endpoint := _endpoint_of(end, item)) is not None
+    ]
     if model.credentials_ref is not None:
         endpoints.append(EndpointSecret(end="model", secret=model.credentials_ref.name))
     return PodMounts(
         endpoints=tuple(endpoints),
         header_secrets=_header_secrets_of(storage, model.headers or ()),
-        claims=tuple(MountedClaim(end=end, name=str(item[CLAIM_KEY])) for end, item in ends if item.get(CLAIM_KEY)),
+        claims=tuple(
+            MountedClaim(end=end, name=str(item[CLAIM_KEY]))
+            for end, item in ends
+            if item.get(CLAIM_KEY)
+        ),
         token_audiences=_token_audiences(with_identity, model.token_audience),
         has_azure_identity=any(
-            label == AzureStorage.label and CREDENTIALS_KEY not in item for _, label, item in with_identity
+            label == AzureStorage.label and CREDENTIALS_KEY not in item
+            for _, label, item in with_identity
         ),
-        ca_bundle=MountedKey(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
+        ca_bundle=MountedKey(
+            config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY
+        )
         if bundle is not None
         else None,
-        system_prompt=MountedKey(config_map=system.name, key=system.key) if system is not None else None,
+        system_prompt=MountedKey(config_map=system.name, key=system.key)
+        if system is not None
+        else None,
     )
 
 
@@ -139,7 +164,9 @@ def _endpoint_of(end: End, settings: FreeForm) -> EndpointSecret | None:
     return None
 
 
-def _token_audiences(storage: Iterable[_Storage], model_audience: str | None) -> dict[SecretEnd, str]:
+def _token_audiences(
+    storage: Iterable[_Storage], model_audience: str | None
+) -> dict[SecretEnd, str]:
     found: dict[SecretEnd, str] = {}
     for end, label, settings in storage:
         identity = settings.get("workloadIdentity") if label == GcsStorage.label else None
@@ -154,7 +181,8 @@ def _header_secrets_of(
     found = [
         HeaderSecret(end="model", index=index, secret=reference.name, key=reference.key)
         for index, header in enumerate(headers)
-        if (reference := header.value_from.secret_key_ref if header.value_from else None) is not None
+        if (reference := header.value_from.secret_key_ref if header.value_from else None)
+        is not None
     ]
     for end, label, settings in storage:
         call = settings.get("api") if label == KrateoStorage.label else None
@@ -178,21 +206,30 @@ def trust_variables(mounts: PodMounts) -> dict[str, str]:
 
 
 def volumes_of(mounts: PodMounts, *, ca_secret: str, is_our_runner: bool) -> list[Volume]:
-    """The volumes; `ca_secret` is the Secret with the certificate of the model's server, empty for none.
+    """The volumes; `ca_secret` is the Secret with the certificate of the model's server, empty for
+    none.
 
-    A custom image looks up its Secret itself, so a missing Secret must not keep the Pod from starting.
+    A custom image looks up its Secret itself, so a missing Secret must not keep the Pod from
+    starting.
     """
     optional, volumes = not is_our_runner, list[Volume]()
     secrets = {one.end: one.secret for one in mounts.endpoints}
     for side in dict.fromkeys((*secrets, *mounts.token_audiences)):
-        source: Object = {"secret": {"secretName": secrets.get(side), "optional": optional, "defaultMode": 0o444}}
+        source: Object = {
+            "secret": {"secretName": secrets.get(side), "optional": optional, "defaultMode": 0o444}
+        }
         if audience := mounts.token_audiences.get(side):
             token = {"audience": audience, "expirationSeconds": TOKEN_SECONDS, "path": "token"}
-            beside = [{"secret": {"name": secrets[side], "optional": optional}}] if side in secrets else []
+            beside = (
+                [{"secret": {"name": secrets[side], "optional": optional}}]
+                if side in secrets
+                else []
+            )
             source = _projected([*beside, {"serviceAccountToken": token}])
         volumes.append(mounted(f"endpoint-{side}", source, _read_only(side)))
     headers: dict[str, list[Object]] = {}
-    for header in mounts.header_secrets:  # each becomes a file that is named after its place in the list
+    # each becomes a file that is named after its place in the list
+    for header in mounts.header_secrets:
         item = {"key": header.key, "path": str(header.index)}
         secret = {"name": header.secret, "items": [item], "optional": optional}
         headers.setdefault(header.end, []).append({"secret": secret})
@@ -204,13 +241,22 @@ def volumes_of(mounts: PodMounts, *, ca_secret: str, is_our_runner: bool) -> lis
         volumes.append(mounted(MODEL_CA_VOLUME, {"secret": secret}, _read_only(MODEL_CA_VOLUME)))
     if mounts.ca_bundle is not None:
         place = {"mountPath": CA_BUNDLE_PATH, "readOnly": True}
-        volumes.append(mounted(CA_BUNDLE_VOLUME, _file(mounts.ca_bundle, path=CA_BUNDLE_FILE), place))
+        volumes.append(
+            mounted(CA_BUNDLE_VOLUME, _file(mounts.ca_bundle, path=CA_BUNDLE_FILE), place)
+        )
     if mounts.system_prompt is not None:
-        volumes.append(mounted("system-prompt", _file(mounts.system_prompt, path="system"), _read_only("request")))
-    for name in dict.fromkeys(claim.name for claim in mounts.claims):  # input and output may use the same one
+        volumes.append(
+            mounted(
+                "system-prompt", _file(mounts.system_prompt, path="system"), _read_only("request")
+            )
+        )
+    # input and output may use the same one
+    for name in dict.fromkeys(claim.name for claim in mounts.claims):
         ends = [claim.end for claim in mounts.claims if claim.name == name]
         places = [{"mountPath": f"{DATA_PATH}/{end}", "readOnly": end == "input"} for end in ends]
-        volumes.append(mounted(f"data-{ends[0]}", {"persistentVolumeClaim": {"claimName": name}}, *places))
+        volumes.append(
+            mounted(f"data-{ends[0]}", {"persistentVolumeClaim": {"claimName": name}}, *places)
+        )
     return volumes
 
 

@@ -30,7 +30,8 @@ class PodPlacement(Frozen):
 
 
 def placement_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults) -> PodPlacement:
-    """The placement of a run's Pods. A dry run, which reads only the first records, has a single one."""
+    """The placement of a run's Pods. A dry run, which reads only the first records, has a single
+    one."""
     return PodPlacement(
         placement=config.spec.placement,
         labels=propagated_labels(run, allowed=defaults.propagated_labels),
@@ -45,7 +46,8 @@ def propagated_labels(run: InferenceRun, *, allowed: Collection[str]) -> dict[st
 
 
 def propagated_annotations(run: InferenceRun, *, excluded: Collection[str]) -> dict[str, str]:
-    """The annotations whose key matches none of these patterns, nor is ours; as many as fit, in the order of their keys."""
+    """The annotations whose key matches none of these patterns, nor is ours; as many as fit, in the
+    order of their keys."""
     found: dict[str, str] = {}
     size = 0
     for key, value in sorted(run.metadata.annotations.items()):

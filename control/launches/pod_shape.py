@@ -1,9 +1,11 @@
-"""What a Pod executes, reduced to a digest, so that a Pod can be compared with the template of its Job. Pure.
+"""What a Pod executes, reduced to a digest, so that a Pod can be compared with the template of its
+Job. Pure.
 
-Users who may create Pods can give one the labels and the owner reference of a Job's Pods. What they cannot do is have
-it count without running the same program on the same contract: the digest covers the container's image, command,
-environment and the mounts that we define. Admission may add containers, volumes, environment variables, image digests
-and a user, as OpenShift does; the digest ignores them.
+Users who may create Pods can give one the labels and the owner reference of a Job's Pods. What they
+cannot do is have it count without running the same program on the same contract: the digest covers
+the container's image, command, environment and the mounts that we define. Admission may add
+containers, volumes, environment variables, image digests and a user, as OpenShift does; the digest
+ignores them.
 """
 
 import hashlib
@@ -56,18 +58,23 @@ def split_by_shape(pods: Iterable[Object], *, shape: str) -> tuple[list[Object],
 
 
 def program_of(spec: Object) -> Object:
-    """The container `inference` of a Pod's spec, reduced to what `difference` compares; empty without that container."""
+    """The container `inference` of a Pod's spec, reduced to what `difference` compares; empty
+    without that container."""
     container = _container(spec)
     if container is None:
         return {}
-    ours = [one for one in container.get("env") or [] if str(one.get("name", "")).startswith(_OUR_VARIABLES)]
+    ours = [
+        one
+        for one in container.get("env") or []
+        if str(one.get("name", "")).startswith(_OUR_VARIABLES)
+    ]
     program = {"name": CONTAINER, "image": str(container.get("image", "")), **_program(container)}
     return {**program, "env": ours} if ours else program
 
 
 def difference(pod: Object, job: Object) -> str:
-    """What a Pod executes other than the template of its Job says, such as "image 'b' instead of 'a'". Of a Pod that is gone, and
-    of volumes, it is only known that they differ.
+    """What a Pod executes other than the template of its Job says, such as "image 'b' instead of
+    'a'". Of a Pod that is gone, and of volumes, it is only known that they differ.
     """
     own, wanted = program_of(spec_of(pod)), program_of(template_spec_of(job))
     if not own or not wanted:
@@ -78,10 +85,16 @@ def difference(pod: Object, job: Object) -> str:
         found.append(f"image {' instead of '.join(images)}")
     for field in _PROGRAM_FIELDS:
         if own.get(field) != wanted.get(field):  # arguments may contain what is secret
-            shown = f" {one_line(str(own[field]), limit=100)}" if field == "command" and own.get(field) else ""
+            shown = (
+                f" {one_line(str(own[field]), limit=100)}"
+                if field == "command" and own.get(field)
+                else ""
+            )
             found.append(f"another {field}{shown}")
     given, expected = _environment(own), _environment(wanted)
-    changed = {str(one[0]) for one in (*given, *expected) if (one in given) is not (one in expected)}
+    changed = {
+        str(one[0]) for one in (*given, *expected) if (one in given) is not (one in expected)
+    }
     if changed:
         found.append(f"another value of {one_line(', '.join(sorted(changed)), limit=100)}")
     return " and ".join(found) or "other volumes"
@@ -100,13 +113,18 @@ def set_aside(pod: Object, job: Object) -> str:
 
 
 def fix_of_image(pod: Object, job: Object) -> str:
-    """What to do about the image of a Pod: it is that of the Job, but admission may have changed the Job."""
+    """What to do about the image of a Pod: it is that of the Job, but admission may have changed
+    the Job."""
     annotations, image = annotations_of(job), program_of(spec_of(pod)).get("image", "")
     asked = str(annotations.get(wellknown.ANNOTATION_IMAGE) or image)
     if plain_image(asked) != plain_image(image):
         return f"the run asked for {one_line(asked, limit=200)!r}: fix the webhook or policy that has changed it"
     is_builtin = annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_BUILTIN
-    return "fix the chart value images.runner" if is_builtin else "fix spec.image in the InferenceConfig"
+    return (
+        "fix the chart value images.runner"
+        if is_builtin
+        else "fix spec.image in the InferenceConfig"
+    )
 
 
 def plain_image(image: object) -> str:

@@ -44,7 +44,8 @@ def retried_run(run: InferenceRun, earlier: InferenceRun, config: InferenceConfi
 
 
 def check_storage(run: InferenceRun, earlier: InferenceRun, contract: Contract) -> None:
-    """Raise LaunchBlocked if the run would read from or write to another place than the earlier one."""
+    """Raise LaunchBlocked if the run would read from or write to another place than the earlier
+    one."""
     before = published_contract(earlier)
     if not before:
         return
@@ -57,7 +58,10 @@ def check_storage(run: InferenceRun, earlier: InferenceRun, contract: Contract) 
             )
             raise _invalid(run, why)
     for part, name in _FORM_OF_PREDICTIONS:
-        used = [one.get(name) if isinstance(one := given.get(part), dict) else None for given in (before, now)]
+        used = [
+            one.get(name) if isinstance(one := given.get(part), dict) else None
+            for given in (before, now)
+        ]
         if used[0] != used[1]:
             raise _invalid(
                 run,

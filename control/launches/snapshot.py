@@ -1,6 +1,8 @@
-"""What a run executes, fixed when it starts: the contract for the runner and the snapshot for the control plane.
+"""What a run executes, fixed when it starts: the contract for the runner and the snapshot for the
+control plane.
 
-Pure. Both are stored in one immutable ConfigMap; later edits of the config, the run or the settings do not affect them.
+Pure. Both are stored in one immutable ConfigMap; later edits of the config, the run or the settings
+do not affect them.
 """
 
 import json
@@ -27,7 +29,8 @@ from inferrun.text import public_url
 
 
 class WantedService(ServiceRef):
-    """The object of KServe that serves the model, and what the config says about the model itself."""
+    """The object of KServe that serves the model, and what the config says about the model
+    itself."""
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -40,13 +43,15 @@ class WantedService(ServiceRef):
     @property
     def wanted(self) -> Wanted:
         """The settings of the config that take precedence."""
-        return Wanted(model_name=self.model_name, protocol=self.protocol, is_our_runner=self.is_our_runner)
+        return Wanted(
+            model_name=self.model_name, protocol=self.protocol, is_our_runner=self.is_our_runner
+        )
 
 
 class Snapshot(PodIdentity, PodMounts, PodLimits, PodPlacement):
-    """Everything besides the contract that a launch needs: the values of its Pods, and what becomes of the run. The limits
-    have no defaults here: they come from the config and from `inferrun.run_defaults`, and a stored snapshot contains all
-    of them.
+    """Everything besides the contract that a launch needs: the values of its Pods, and what becomes
+    of the run. The limits have no defaults here: they come from the config and from
+    `inferrun.run_defaults`, and a stored snapshot contains all of them.
     """
 
     pending_timeout_seconds: int = 0
@@ -76,7 +81,10 @@ def snapshot_of(
     input_storage: FreeForm | None,
 ) -> Snapshot:
     """The snapshot of a run that starts now, and whose input is `input_storage`."""
-    spec, identity = config.spec, identity_of(config, defaults=defaults, runner_account=runner_account)
+    spec, identity = (
+        config.spec,
+        identity_of(config, defaults=defaults, runner_account=runner_account),
+    )
     is_ours = identity.is_our_runner
     backoff_limits = (run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit)
     seconds_kept = spec.ttl_seconds_after_finished
@@ -90,14 +98,18 @@ def snapshot_of(
         max_disruptions=defaults.max_disruptions,
         auto_delete_policy=spec.auto_delete_policy or AutoDeletePolicy.NONE,
         auto_delete_delay_seconds=spec.delete_after_seconds,
-        ttl_seconds_after_finished=defaults.job_ttl_seconds if seconds_kept is None else seconds_kept,
+        ttl_seconds_after_finished=defaults.job_ttl_seconds
+        if seconds_kept is None
+        else seconds_kept,
         foreign_log_tail=defaults.foreign_log_tail,
         service=service_of(run, config, runner_image=defaults.runner_image),
         is_dry_run=bool(run.spec.dry_run),
     )
 
 
-def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str) -> WantedService | None:
+def service_of(
+    run: InferenceRun, config: InferenceConfig, *, runner_image: str
+) -> WantedService | None:
     """The object that serves the model; None if the config has a URL, or no model."""
     model = config.spec.model
     reference = model.service_ref
@@ -118,8 +130,9 @@ def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str)
 class CompiledRun:
     """The contract as stored in a run's ConfigMap, and the snapshot.
 
-    `map_name` is the name of another ConfigMap, for a launch whose model has another address than that of the first one.
-    `stored_snapshot` is the snapshot's text if it was read: another version may have written it, and its digest is in the status.
+    `map_name` is the name of another ConfigMap, for a launch whose model has another address than
+    that of the first one. `stored_snapshot` is the snapshot's text if it was read: another version
+    may have written it, and its digest is in the status.
     """
 
     base_name: str
@@ -149,22 +162,33 @@ class CompiledRun:
 
     @property
     def service(self) -> contracts.ModelService | None:
-        """The object of KServe that serves the model, as the contract has it; None for a model with a fixed URL."""
+        """The object of KServe that serves the model, as the contract has it; None for a model with
+        a fixed URL."""
         return self.model.service if self.snapshot.service is not None else None
 
     @property
     def ca_secret(self) -> str:
-        """The Secret with the certificate of the model's server; empty for none, and if it is in another namespace: a Pod can
-        mount only Secrets of its own.
+        """The Secret with the certificate of the model's server; empty for none, and if it is in
+        another namespace: a Pod can mount only Secrets of its own.
         """
         wanted, service = self.snapshot.service, self.service
-        return service.ca_secret if wanted is not None and service is not None and wanted.is_at_home else ""
+        return (
+            service.ca_secret
+            if wanted is not None and service is not None and wanted.is_at_home
+            else ""
+        )
 
     @classmethod
     def read(cls, texts: Mapping[str, str], *, base_name: str) -> Self:
-        """The texts of a run's ConfigMap, read back. They must have been recognised as ours. Raises KeyError or ValueError."""
+        """The texts of a run's ConfigMap, read back. They must have been recognised as ours. Raises
+        KeyError or ValueError."""
         snapshot = texts[SNAPSHOT_KEY]
-        return cls(base_name, texts[CONTRACT_KEY], Snapshot.model_validate_json(snapshot), stored_snapshot=snapshot)
+        return cls(
+            base_name,
+            texts[CONTRACT_KEY],
+            Snapshot.model_validate_json(snapshot),
+            stored_snapshot=snapshot,
+        )
 
     @property
     def snapshot_json(self) -> str:
@@ -195,7 +219,8 @@ def model_status(compiled: CompiledRun) -> dict[str, Any] | None:  # Any: a mode
     ).model_dump()
 
 
-def waiting_for(service: ServiceRef | None, *, before: ModelStatus | None) -> dict[str, Any] | None:  # Any: as above
+# Any: as above
+def waiting_for(service: ServiceRef | None, *, before: ModelStatus | None) -> dict[str, Any] | None:
     """The model that a launch waits for; None for a launch that waits for something else."""
     if service is None:
         return None
@@ -203,15 +228,19 @@ def waiting_for(service: ServiceRef | None, *, before: ModelStatus | None) -> di
     return names if before is None else before.model_dump() | names
 
 
-def at_the_end(before: ModelStatus | None, *, generation: int | None, revision: str) -> dict[str, Any] | None:
-    """The model of a run that ends, with what the object is now; None for a run that used no such model."""
+def at_the_end(
+    before: ModelStatus | None, *, generation: int | None, revision: str
+) -> dict[str, Any] | None:
+    """The model of a run that ends, with what the object is now; None for a run that used no such
+    model."""
     if before is None or before.generation is None or generation is None:
         return None
     return {**before.model_dump(), "end_generation": generation, "end_revision": revision or None}
 
 
 def drift(model: ModelStatus | None) -> str:
-    """The changes of the object between the start of the last launch and the end of the run; empty if nothing has."""
+    """The changes of the object between the start of the last launch and the end of the run; empty
+    if nothing has."""
     if model is None or model.generation is None or model.end_generation is None:
         return ""
     changes = []
@@ -220,4 +249,8 @@ def drift(model: ModelStatus | None) -> str:
     if model.revision != model.end_revision:
         changes.append(f"revision {model.revision or 'none'} became {model.end_revision or 'none'}")
     subject = f"{model.kind} {model.namespace}/{model.name} changed while the run used it"
-    return f"{subject}: {' and '.join(changes)}; its predictions may come from two models" if changes else ""
+    return (
+        f"{subject}: {' and '.join(changes)}; its predictions may come from two models"
+        if changes
+        else ""
+    )

@@ -1,8 +1,9 @@
 """Trims Jobs, Pods, quotas and Events for the caches of the shim. Pure.
 
-A Job and its Pod take 10 to 20 KiB as the API server sends them, most of it specs and managed fields that no rule
-reads. With ten thousand live Jobs the difference is 200 MiB. Trimmed objects keep the shape of the original, so that
-the same rules read both; values that repeat from object to object are shared.
+A Job and its Pod take 10 to 20 KiB as the API server sends them, most of it specs and managed
+fields that no rule reads. With ten thousand live Jobs the difference is 200 MiB. Trimmed objects
+keep the shape of the original, so that the same rules read both; values that repeat from object to
+object are shared.
 """
 
 import re
@@ -11,7 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from control.launches import job_state, pod_state
-from control.launches.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, NOT_STARTED, WARM_UP_CONTAINER
+from control.launches.manifests import (
+    ANNOTATION_SECONDS_LEFT,
+    CONTAINER,
+    NOT_STARTED,
+    WARM_UP_CONTAINER,
+)
 from control.launches.pod_shape import KEPT_SHAPE, program_of, shape_of_job, shape_of_pod
 from inferrun import wellknown
 from inferrun.kube.objects import Object, controller_of, spec_of, status_of, template_spec_of
@@ -23,7 +29,8 @@ MESSAGE_LIMIT = 1024
 """Characters of a message that are kept: a status shows at most 512 of them."""
 
 Share = Callable[[Object], Object]
-"""Returns an equal part of another object if there is one: specs and states of thousands of Pods are the same."""
+"""Returns an equal part of another object if there is one: specs and states of thousands of Pods
+are the same."""
 
 
 def unshared(part: Object) -> Object:
@@ -46,7 +53,14 @@ _JOB_ANNOTATIONS = (
 )
 _POD_LABELS = (JOB_NAME_LABEL, wellknown.LABEL_LAUNCH, wellknown.LABEL_RUN_UID)
 _POD_CONDITIONS = ("PodScheduled", "DisruptionTarget")
-_EVENT_REASONS = ("FailedCreate", "FailedMount", "Failed", "Pulling", "Pulled", "FailedToRetrieveImagePullSecret")
+_EVENT_REASONS = (
+    "FailedCreate",
+    "FailedMount",
+    "Failed",
+    "Pulling",
+    "Pulled",
+    "FailedToRetrieveImagePullSecret",
+)
 _EVENT_FIELDS = ("reason", "type", "firstTimestamp", "lastTimestamp", "eventTime", "count")
 _FINALIZERS = 16
 """The finalizers of a Pod that are kept: only whether there are any besides that of its Job
@@ -58,13 +72,17 @@ IS_FULL = "isFull"
 SHARED_LENGTH = 128
 
 LAUNCHED_KINDS = ("count/jobs.batch", "count/configmaps", "configmaps")
-"""What a quota counts that a launch creates. A rejected Pod is tried again by the Job's controller."""
+"""What a quota counts that a launch creates. A rejected Pod is tried again by the Job's
+controller."""
 
 _COUNT: Final = re.compile(r"([0-9]+)(k?)")
 
 
-def trim_job(job: Object, *, before: Object | None = None, share: Share = unshared) -> Object | None:
-    """The Job as the observer needs it; None for one that is labelled as ended. `before` is the cached Job."""
+def trim_job(
+    job: Object, *, before: Object | None = None, share: Share = unshared
+) -> Object | None:
+    """The Job as the observer needs it; None for one that is labelled as ended. `before` is the
+    cached Job."""
     metadata, status = job["metadata"], status_of(job)
     labels = _picked(metadata.get("labels"), _JOB_LABELS)
     if wellknown.LABEL_ENDED in labels:
@@ -108,7 +126,8 @@ def trim_pod(pod: Object, *, share: Share = unshared) -> Object | None:
 
 
 def slim_pod(pod: Object) -> Object:
-    """The Pod as it was listed, without what no rule reads: users may add megabytes of labels to one."""
+    """The Pod as it was listed, without what no rule reads: users may add megabytes of labels to
+    one."""
     metadata, status = pod["metadata"], status_of(pod)
     kept = _metadata(metadata)
     kept[KEPT_SHAPE] = shape_of_pod(pod)
@@ -131,7 +150,8 @@ def slim_event(event: Object) -> Object:
 
 
 def trim_quota(quota: Object) -> Object:
-    """The quota's identity, and whether it leaves no room for another object that a launch creates."""
+    """The quota's identity, and whether it leaves no room for another object that a launch
+    creates."""
     status = status_of(quota)
     hard, used = status.get("hard") or {}, status.get("used") or {}
     counted = [kind for kind in LAUNCHED_KINDS if kind in hard]
@@ -142,7 +162,8 @@ def trim_quota(quota: Object) -> Object:
 
 
 def _is_used_up(hard: object, used: object) -> bool:
-    """The API server writes a thousand as `1k`. If a number is written in any other way, there may be room."""
+    """The API server writes a thousand as `1k`. If a number is written in any other way, there may
+    be room."""
     limit, count = (_COUNT.fullmatch(str(one)) for one in (hard, used))
     if limit is None or count is None:
         return False
@@ -161,14 +182,23 @@ def trim_events(events: Iterable[Object]) -> tuple[Object, ...]:
             continue
         time = observed_time(event)
         if reason not in latest or latest[reason][0] <= time:
-            kept = {"reason": sys.intern(reason), "message": message, "lastTimestamp": time, "metadata": {}}
+            kept = {
+                "reason": sys.intern(reason),
+                "message": message,
+                "lastTimestamp": time,
+                "metadata": {},
+            }
             latest[reason] = (time, kept)
     return tuple(event for _, event in latest.values())
 
 
 def observed_time(event: Object) -> str:
     """When the Event was seen last."""
-    latest = (event.get("series") or {}).get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    latest = (
+        (event.get("series") or {}).get("lastObservedTime")
+        or event.get("lastTimestamp")
+        or event.get("eventTime")
+    )
     return str(latest or event["metadata"].get("creationTimestamp", ""))
 
 
@@ -216,7 +246,8 @@ def _pod_status(status: Object, *, started_at: str | None) -> Object:
     if states:
         state = _state(states[0].get("state") or {})
         if started_at is not None and "running" in state:
-            state["running"]["startedAt"] = started_at  # the times by which it was moved are not kept
+            # the times by which it was moved are not kept
+            state["running"]["startedAt"] = started_at
         outlasting = pod_state.outlasting_containers({"status": status})
         others = [{"name": interned(one.get("name", "")), "state": {}} for one in outlasting[:1]]
         own = {"name": CONTAINER, "state": state}
@@ -224,11 +255,16 @@ def _pod_status(status: Object, *, started_at: str | None) -> Object:
             own["resources"] = {"limits": {"memory": limit}}
         kept["containerStatuses"] = [own, *others]
     if started_at is None:
-        inits = [one for one in status.get("initContainerStatuses") or [] if one.get("name") == WARM_UP_CONTAINER]
+        inits = [
+            one
+            for one in status.get("initContainerStatuses") or []
+            if one.get("name") == WARM_UP_CONTAINER
+        ]
         inits += filter(None, [pod_state.unfinished_init({"status": status})])
         if inits:
             kept["initContainerStatuses"] = [
-                {"name": interned(one.get("name", "")), "state": _state(one.get("state") or {})} for one in inits
+                {"name": interned(one.get("name", "")), "state": _state(one.get("state") or {})}
+                for one in inits
             ]
     return kept
 
@@ -247,8 +283,11 @@ def _state(state: Object) -> Object:
     return {}
 
 
-def _conditions(conditions: Iterable[Object] | None, *, kinds: tuple[str, ...] | None) -> list[Object]:
-    """Conditions that say something: of a Job those that are True, of a Pod an obstacle to scheduling or a disruption."""
+def _conditions(
+    conditions: Iterable[Object] | None, *, kinds: tuple[str, ...] | None
+) -> list[Object]:
+    """Conditions that say something: of a Job those that are True, of a Pod an obstacle to
+    scheduling or a disruption."""
     kept = []
     for condition in conditions or ():
         kind, status = condition.get("type", ""), condition.get("status", "")
@@ -256,16 +295,26 @@ def _conditions(conditions: Iterable[Object] | None, *, kinds: tuple[str, ...] |
             continue
         trimmed = {"type": interned(kind), "status": interned(status)}
         if kind != "PodScheduled" or status == "False":
-            trimmed |= {key: str(condition[key])[:MESSAGE_LIMIT] for key in ("reason", "message") if condition.get(key)}
+            trimmed |= {
+                key: str(condition[key])[:MESSAGE_LIMIT]
+                for key in ("reason", "message")
+                if condition.get(key)
+            }
         kept.append(trimmed)
     return kept
 
 
 def _unreachable_marks(conditions: Iterable[Object]) -> list[Object]:
-    """The conditions of a Pod whose containers are ready while it is not: its node does not respond."""
+    """The conditions of a Pod whose containers are ready while it is not: its node does not
+    respond."""
     by_type = {one.get("type"): one for one in conditions}
     ready, containers = by_type.get("Ready"), by_type.get("ContainersReady")
-    if not ready or not containers or ready.get("status") != "False" or containers.get("status") != "True":
+    if (
+        not ready
+        or not containers
+        or ready.get("status") != "False"
+        or containers.get("status") != "True"
+    ):
         return []
     fields = ("type", "status", "lastTransitionTime")
     return [_picked(ready, fields), _picked(containers, fields)]

@@ -1,6 +1,8 @@
-"""How a launch ended: the verdict on its Job, from the Job, its Pods and the runner's termination message. Pure.
+"""How a launch ended: the verdict on its Job, from the Job, its Pods and the runner's termination
+message. Pure.
 
-The termination message is untrusted: it is cut to one bounded line, and interpreted only if our own runner wrote it.
+The termination message is untrusted: it is cut to one bounded line, and interpreted only if our own
+runner wrote it.
 """
 
 from dataclasses import dataclass
@@ -33,13 +35,19 @@ class Evidence:
     pods: list[Object]
     snapshot: Snapshot
     changed: tuple[Object, ...] = ()
-    """Pods that the Job controls and that do not execute its template, oldest first: they count towards its conditions."""
+    """Pods that the Job controls and that do not execute its template, oldest first: they count
+    towards its conditions."""
 
 
 def judge_finished_job(evidence: Evidence) -> Verdict:
-    """The verdict on a launch whose Job is finished, or that only containers of others keep from being so."""
+    """The verdict on a launch whose Job is finished, or that only containers of others keep from
+    being so."""
     is_complete = condition_of(evidence.job, "Complete") is not None
-    return _judge_completion(evidence) if is_complete or _completed_pod(evidence) else _judge_failure(evidence)
+    return (
+        _judge_completion(evidence)
+        if is_complete or _completed_pod(evidence)
+        else _judge_failure(evidence)
+    )
 
 
 def judge_lost_node(pod: Object, *, after_seconds: int, now: datetime) -> Verdict | None:
@@ -60,7 +68,8 @@ def judge_lost_node(pod: Object, *, after_seconds: int, now: datetime) -> Verdic
 
 
 def judge_stuck_pod(pod: Object, job: Object) -> Verdict | None:
-    """The verdict on a Pod that can never start although its Job stays active; None for any other Pod."""
+    """The verdict on a Pod that can never start although its Job stays active; None for any other
+    Pod."""
     (waits_for, message), image = pod_state.waiting_reason(pod), pod_state.image_of(pod)
     if waits_for == "InvalidImageName":
         reason = Reason.INVALID_IMAGE_NAME
@@ -82,7 +91,8 @@ def judge_stuck_pod(pod: Object, job: Object) -> Verdict | None:
 
 
 def judge_success(evidence: Evidence) -> Verdict | None:
-    """The verdict on a launch whose container has succeeded, whatever its Pod and its Job report; None for any other launch."""
+    """The verdict on a launch whose container has succeeded, whatever its Pod and its Job report;
+    None for any other launch."""
     verdict = _judge_completion(evidence) if _completed_pod(evidence) is not None else None
     return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
 
@@ -100,7 +110,11 @@ def _judge_completion(evidence: Evidence) -> Verdict:
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, end)
     shown = result.message if result else one_line(end.message) if end else ""
     verdict = _verdict(
-        VerdictKind.SUCCEEDED, evidence.snapshot.success, shown or "the container exited with 0", end, result
+        VerdictKind.SUCCEEDED,
+        evidence.snapshot.success,
+        shown or "the container exited with 0",
+        end,
+        result,
     )
     update: dict[str, object] = {"exit_code": end.exit_code if end else int(ExitCode.DONE)}
     if pod is not None and evidence.snapshot.shards > 1:
@@ -109,17 +123,22 @@ def _judge_completion(evidence: Evidence) -> Verdict:
 
 
 def _completed_pod(evidence: Evidence) -> Object | None:
-    """The Pod whose runner reports success, even if it was killed afterwards; otherwise one that exited with 0."""
+    """The Pod whose runner reports success, even if it was killed afterwards; otherwise one that
+    exited with 0."""
     ends = [(pod, pod_state.container_end(pod)) for pod in evidence.pods]
     reports = [(pod, _result_of(evidence.snapshot, end)) for pod, end in ends]
-    succeeded = [pod for pod, result in reports if result is not None and result.reason is evidence.snapshot.success]
+    succeeded = [
+        pod
+        for pod, result in reports
+        if result is not None and result.reason is evidence.snapshot.success
+    ]
     done = [pod for pod, end in ends if end is not None and end.exit_code == ExitCode.DONE]
     return next(iter(succeeded or done), None)
 
 
 def _judge_failure(evidence: Evidence) -> Verdict:
-    """A process that is stopped may exit with any code: a Go program without a handler for SIGTERM exits with 2 as process 1.
-    So what happened to its Job and its Pod counts first.
+    """A process that is stopped may exit with any code: a Go program without a handler for SIGTERM
+    exits with 2 as process 1. So what happened to its Job and its Pod counts first.
     """
     pod, failed = _failed_pod(evidence), condition_of(evidence.job, "Failed") or {}
     end = pod_state.container_end(pod) if pod is not None else None
@@ -156,13 +175,24 @@ def _judge_failure(evidence: Evidence) -> Verdict:
         message = f"node {pod_state.node_of(pod)} rejected Pod {name} ({why})"
     elif end is not None:
         verdict = _judge_exit(evidence, pod, end)
-        return verdict.model_copy(update={"pod_name": name}) if evidence.snapshot.shards > 1 else verdict
+        return (
+            verdict.model_copy(update={"pod_name": name})
+            if evidence.snapshot.shards > 1
+            else verdict
+        )
     elif code := warm_up.get("exitCode"):  # the init container, which is our own image, gave up
         kind, reason = VerdictKind.FAILED, Reason.WARM_UP_FAILED
-        message = one_line(str(warm_up.get("message", "")), limit=900) or f"its container exited with {code}"
+        message = (
+            one_line(str(warm_up.get("message", "")), limit=900)
+            or f"its container exited with {code}"
+        )
     else:
         kind, reason = VerdictKind.FAILED, Reason.POD_LOST
-        detail = init_failure(pod, evidence.job) or one_line(str(status.get("message", ""))) or "no reason was reported"
+        detail = (
+            init_failure(pod, evidence.job)
+            or one_line(str(status.get("message", "")))
+            or "no reason was reported"
+        )
         message = f"Pod {name} failed before its container ended: {detail}"
     return _verdict(kind, reason, message, end)
 
@@ -170,22 +200,41 @@ def _judge_failure(evidence: Evidence) -> Verdict:
 def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     result = _result_of(evidence.snapshot, end)
     allowed = _seconds_given(evidence.job)
-    used = seconds_between(end.started_at, end.finished_at) if end.started_at and end.finished_at else 0.0
+    used = (
+        seconds_between(end.started_at, end.finished_at)
+        if end.started_at and end.finished_at
+        else 0.0
+    )
     if end.exit_code == ExitCode.DEADLINE and allowed is not None and is_expired(allowed - used):
         message = result.message if result else "the runner exited at the deadline"
         return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, result)
-    if end.exit_code == ExitCode.INFERENCE and result is not None and result.reason is Reason.ERROR_THRESHOLD_EXCEEDED:
-        # The built-in runner reports it instead of that of its exit code: the model server did what it was asked.
-        return _verdict(VerdictKind.FAILED, result.reason, one_line(result.message), end, result, may_retry=False)
+    if (
+        end.exit_code == ExitCode.INFERENCE
+        and result is not None
+        and result.reason is Reason.ERROR_THRESHOLD_EXCEEDED
+    ):
+        # The built-in runner reports it instead of that of its exit code: the model server did what
+        # it was asked.
+        return _verdict(
+            VerdictKind.FAILED,
+            result.reason,
+            one_line(result.message),
+            end,
+            result,
+            may_retry=False,
+        )
     last_message = _last_message(evidence.snapshot, end, result)
     if end.reason == "OOMKilled" and result is None:
-        text = _memory_exceeded(pod, asked=evidence.snapshot.resources.get("limits", {}).get("memory", ""))
+        text = _memory_exceeded(
+            pod, asked=evidence.snapshot.resources.get("limits", {}).get("memory", "")
+        )
         return _verdict(VerdictKind.FAILED, Reason.OUT_OF_MEMORY, text, end, result)
     if end.reason in pod_state.NOT_STARTED:
         text = f"the container of image {pod_state.image_of(pod)!r} could not be started: {one_line(end.message)}"
         return _verdict(VerdictKind.FAILED, Reason.CONTAINER_NOT_STARTED, text, end, result)
     reason = reason_of(end.exit_code)
-    if reason is Reason.DEADLINE_EXCEEDED:  # it claims a deadline, but had time left or no deadline at all
+    # it claims a deadline, but had time left or no deadline at all
+    if reason is Reason.DEADLINE_EXCEEDED:
         reason = Reason.RUNNER_FAILED
     text = f"exit code {meaning_of(end.exit_code)}"
     text = f"{text}: {last_message}" if last_message else text
@@ -209,13 +258,15 @@ def _seconds_given(job: Object) -> int | None:
 
 
 def _limit_of_others(evidence: Evidence, pod: Object) -> int | None:
-    """The time limit of the Pod, if it is not ours, which is longer than what the launch was given; None if it may be ours."""
+    """The time limit of the Pod, if it is not ours, which is longer than what the launch was given;
+    None if it may be ours."""
     limit, given = spec_of(pod).get("activeDeadlineSeconds"), _seconds_given(evidence.job)
     return int(limit) if limit and (given is None or limit < given) else None
 
 
 def init_failure(pod: Object, job: Object) -> str:
-    """How an init container failed that something else has added, and where to read more; empty without one."""
+    """How an init container failed that something else has added, and where to read more; empty
+    without one."""
     init = pod_state.failed_init(pod)
     if init is None:
         return ""
@@ -231,7 +282,10 @@ def init_failure(pod: Object, job: Object) -> str:
 
 
 def _memory_exceeded(pod: Object, *, asked: str) -> str:
-    limit, fix = pod_state.memory_limit(pod), "raise spec.resources.limits.memory in the InferenceConfig"
+    limit, fix = (
+        pod_state.memory_limit(pod),
+        "raise spec.resources.limits.memory in the InferenceConfig",
+    )
     if amount(limit) != amount(asked):
         said = f"the config says {asked or 'none'}"
         fix = f"this limit was set by something else, such as a LimitRange, a webhook or a resize: {said}"
@@ -240,12 +294,17 @@ def _memory_exceeded(pod: Object, *, asked: str) -> str:
 
 def _result_of(snapshot: Snapshot, end: ContainerEnd | None) -> RunnerResult | None:
     """The result of our own runner; what another image writes is only shown as text."""
-    return parse_report(RunnerResult, end.message) if snapshot.is_our_runner and end is not None else None
+    return (
+        parse_report(RunnerResult, end.message)
+        if snapshot.is_our_runner and end is not None
+        else None
+    )
 
 
 def _last_message(snapshot: Snapshot, end: ContainerEnd, result: RunnerResult | None) -> str:
-    """The container's last message, on one line. If the built-in runner left no result, the kubelet provides the end of its log
-    instead (FallbackToLogsOnError); the record counts in it are more useful than the lines.
+    """The container's last message, on one line. If the built-in runner left no result, the kubelet
+    provides the end of its log instead (FallbackToLogsOnError); the record counts in it are more
+    useful than the lines.
     """
     if result is not None:
         return one_line(result.message)
@@ -260,13 +319,19 @@ def _last_message(snapshot: Snapshot, end: ContainerEnd, result: RunnerResult | 
 
 
 def _failed_pod(evidence: Evidence) -> Object | None:
-    """The Pod whose end says why the launch failed: of several shards one that no other attempt would help, one that reports
-    why it failed, or one that ran; otherwise the newest.
+    """The Pod whose end says why the launch failed: of several shards one that no other attempt
+    would help, one that reports why it failed, or one that ran; otherwise the newest.
     """
-    failed = [pod for pod in evidence.pods if pod_state.phase(pod) == "Failed" or pod_state.is_held_open(pod)]
+    failed = [
+        pod
+        for pod in evidence.pods
+        if pod_state.phase(pod) == "Failed" or pod_state.is_held_open(pod)
+    ]
     own = [pod for pod in failed if not pod_state.was_removed(pod)]
     if evidence.snapshot.shards > 1:
-        results = [(pod, _result_of(evidence.snapshot, pod_state.container_end(pod))) for pod in own]
+        results = [
+            (pod, _result_of(evidence.snapshot, pod_state.container_end(pod))) for pod in own
+        ]
         reporting = [(pod, result) for pod, result in results if result is not None]
         decided = [pod for pod, result in reporting if not result.retryable]
         ran = [pod for pod in own if pod_state.started_at(pod) is not None]

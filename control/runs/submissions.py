@@ -1,6 +1,8 @@
-"""The runs that the front door creates for programs, and what a submission learns about its run. Pure.
+"""The runs that the front door creates for programs, and what a submission learns about its run.
+Pure.
 
-A run created for a program carries the id of its submission and a hash of the request, so that the same id finds the same run.
+A run created for a program carries the id of its submission and a hash of the request, so that the
+same id finds the same run.
 """
 
 from inferrun import wellknown
@@ -29,23 +31,29 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
 
 
 def submission_status(ref: RunRef, run: InferenceRun | None) -> SubmissionStatus:
-    """The status of a submission whose run was created earlier; `run` is None if it no longer exists."""
+    """The status of a submission whose run was created earlier; `run` is None if it no longer
+    exists."""
     if run is None:
         return SubmissionStatus(standing=SubmissionState.GONE, run=ref, reason=Reason.RUN_DELETED)
     if run.status.is_terminal:
         return SubmissionStatus(standing=SubmissionState.ENDED, run=ref, result=result_of(run))
-    return SubmissionStatus(standing=SubmissionState.UNDER_WAY, run=ref, message=run.status.message or "")
+    return SubmissionStatus(
+        standing=SubmissionState.UNDER_WAY, run=ref, message=run.status.message or ""
+    )
 
 
 def adopted(wanted: Object, found: InferenceRun) -> SubmissionStatus:
-    """The status of a submission for which a run of the wanted name exists: its own, or a rejection."""
+    """The status of a submission for which a run of the wanted name exists: its own, or a
+    rejection."""
     metadata, annotations = wanted["metadata"], found.metadata.annotations
     schedule, is_same_request = metadata.get("labels", {}).get(wellknown.LABEL_SCHEDULE_UID), True
     if schedule is not None:
         is_own = found.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == schedule
     else:
         keys = (wellknown.ANNOTATION_WORKFLOW_ID, wellknown.ANNOTATION_REQUEST_HASH)
-        is_own, is_same_request = (annotations.get(key) == metadata["annotations"][key] for key in keys)
+        is_own, is_same_request = (
+            annotations.get(key) == metadata["annotations"][key] for key in keys
+        )
     if not is_own:
         text = f"InferenceRun {found.ref} already exists and was not created by this submission"
         return rejected(Reason.NAME_TAKEN, text)
@@ -68,4 +76,9 @@ def rejected(reason: Reason, message: str) -> SubmissionStatus:
 
 def run_object(metadata: Object, spec: Object) -> Object:
     """An InferenceRun that is about to be created."""
-    return {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata, "spec": spec}
+    return {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.RUN_KIND,
+        "metadata": metadata,
+        "spec": spec,
+    }

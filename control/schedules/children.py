@@ -1,6 +1,7 @@
 """The InferenceRuns that schedules create, and which finished ones are deleted. Pure.
 
-A schedule's child is named after its parent and its nominal time, so that one time never creates two runs.
+A schedule's child is named after its parent and its nominal time, so that one time never creates
+two runs.
 """
 
 from collections.abc import Iterable
@@ -33,11 +34,17 @@ seconds if a worker is killed meanwhile."""
 
 
 def scheduled_run(
-    parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults, is_triggered: bool = False
+    parent: InferenceRun,
+    *,
+    workflow_id: str,
+    nominal_time: datetime,
+    defaults: Defaults,
+    is_triggered: bool = False,
 ) -> Object:
-    """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on.
-    Its interval is from the nominal time before to its own, also after an edit. With `is_triggered`, somebody triggered the
-    schedule in Temporal; it is that of the latest nominal time: the interval after it is not over yet.
+    """The child of a schedule for one nominal time; it inherits the labels and annotations that the
+    operator's settings pass on. Its interval is from the nominal time before to its own, also after
+    an edit. With `is_triggered`, somebody triggered the schedule in Temporal; it is that of the
+    latest nominal time: the interval after it is not over yet.
     """
     due = rfc3339(nominal_time)
     inherited = propagated_labels(parent, allowed=defaults.propagated_labels)
@@ -52,19 +59,25 @@ def scheduled_run(
         },
         "ownerReferences": [owner_reference(parent.ref)],
     }
-    spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=EXECUTION_FIELDS)
+    spec = parent.spec.model_dump(
+        mode="json", by_alias=True, exclude_none=True, include=EXECUTION_FIELDS
+    )
     zone = parent.spec.time_zone or DEFAULT_TIME_ZONE
     end: datetime | None = nominal_time
     if is_triggered:
         end = previous_time(parent.spec.schedule or "", time_zone=zone, before=nominal_time)
     if end is not None and (
-        start := interval_start(parent.status.times, parent.spec.schedule or "", time_zone=zone, end=end)
+        start := interval_start(
+            parent.status.times, parent.spec.schedule or "", time_zone=zone, end=end
+        )
     ):
         spec["interval"] = {"start": rfc3339(start), "end": rfc3339(end), "timeZone": zone}
     return run_object(metadata, spec)
 
 
-def backfilled_run(schedule: InferenceRun, *, backfill: RunRef, nominal_time: datetime, defaults: Defaults) -> Object:
+def backfilled_run(
+    schedule: InferenceRun, *, backfill: RunRef, nominal_time: datetime, defaults: Defaults
+) -> Object:
     """The child of a schedule for one nominal time, as a back-fill creates it."""
     run = scheduled_run(schedule, workflow_id="", nominal_time=nominal_time, defaults=defaults)
     run["metadata"]["labels"][wellknown.LABEL_BACKFILL] = backfill.uid
@@ -76,12 +89,17 @@ def backfilled_run(schedule: InferenceRun, *, backfill: RunRef, nominal_time: da
 def schedule_of(run: InferenceRun) -> RunRef | None:
     """The scheduled run that created this one, or None."""
     owner = run.schedule_owner
-    return RunRef(namespace=run.metadata.namespace, name=owner.name, uid=owner.uid) if owner else None
+    return (
+        RunRef(namespace=run.metadata.namespace, name=owner.name, uid=owner.uid) if owner else None
+    )
 
 
 def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
     """The finished children of a schedule beyond its history limits, oldest first."""
-    succeeded, failed = parent.spec.successful_jobs_history_limit, parent.spec.failed_jobs_history_limit
+    succeeded, failed = (
+        parent.spec.successful_jobs_history_limit,
+        parent.spec.failed_jobs_history_limit,
+    )
     limits = {
         Phase.SUCCEEDED: SUCCESSFUL_JOBS_HISTORY_LIMIT if succeeded is None else succeeded,
         Phase.FAILED: FAILED_JOBS_HISTORY_LIMIT if failed is None else failed,
@@ -101,7 +119,8 @@ def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[Inferen
 
 
 def seconds_kept(run: InferenceRun, *, now: datetime) -> float:
-    """Seconds for which a finished run is still kept because it has only just ended; 0 for others."""
+    """Seconds for which a finished run is still kept because it has only just ended; 0 for
+    others."""
     recorded = run.status.recorded_at
     return max(0.0, (recorded + KEPT - now).total_seconds()) if recorded is not None else 0.0
 
@@ -118,13 +137,19 @@ def _age_key(run: InferenceRun) -> tuple[datetime, str]:
 
 
 def overlapping(run: RunRef, in_progress: Iterable[InferenceRun]) -> InferenceRun | None:
-    """This run as it is now, if another one was created before it, or in the same second; otherwise None.
+    """This run as it is now, if another one was created before it, or in the same second; otherwise
+    None.
 
-    The later one has certainly seen the earlier one. Of two within a second nothing tells which that is, so both may be taken back.
+    The later one has certainly seen the earlier one. Of two within a second nothing tells which
+    that is, so both may be taken back.
     """
     known = {one.metadata.uid: one for one in in_progress}
     mine = known.pop(run.uid, None)
     if mine is None or mine.metadata.creation_timestamp is None:
         return None
     created = (other.metadata.creation_timestamp for other in known.values())
-    return mine if any(other is not None and other <= mine.metadata.creation_timestamp for other in created) else None
+    return (
+        mine
+        if any(other is not None and other <= mine.metadata.creation_timestamp for other in created)
+        else None
+    )

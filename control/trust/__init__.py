@@ -1,1 +1,2 @@
-"""Trust: who may refer to what, whose signature an object has, who may call an activity, and what everybody may see. Pure."""
+"""Trust: who may refer to what, whose signature an object has, who may call an activity, and what
+everybody may see. Pure."""

@@ -1,6 +1,8 @@
-"""What the operator allows configs to use: service accounts, images, nodes, priorities and runtimes. Pure.
+"""What the operator allows configs to use: service accounts, images, nodes, priorities and
+runtimes. Pure.
 
-Checked by the shim, so that users see it on the config, and before every Job, because settings and objects change.
+Checked by the shim, so that users see it on the config, and before every Job, because settings and
+objects change.
 """
 
 from inferrun.fields.problems import Problem, shown
@@ -9,12 +11,18 @@ from inferrun.run_defaults import Defaults, matches
 
 
 def disallowed(
-    defaults: Defaults, *, runner_account: str, service_account: str | None, image: str | None, placement: Placement
+    defaults: Defaults,
+    *,
+    runner_account: str,
+    service_account: str | None,
+    image: str | None,
+    placement: Placement,
 ) -> tuple[Problem, ...]:
-    """Why a config or a Job must not use this service account, image and placement. None stands for the default, which is
-    allowed.
+    """Why a config or a Job must not use this service account, image and placement. None stands for
+    the default, which is allowed.
 
-    `runner_account` is the SA_RUNNER setting or empty; every config may name it, and the image of the built-in runner.
+    `runner_account` is the SA_RUNNER setting or empty; every config may name it, and the image of
+    the built-in runner.
     """
     accounts = (*defaults.allowed_service_accounts, *((runner_account,) if runner_account else ()))
     named = (
@@ -25,7 +33,12 @@ def disallowed(
             defaults.allowed_priority_classes,
             "allowedPriorityClasses",
         ),
-        ("runtimeClassName", placement.runtime_class_name, defaults.allowed_runtime_classes, "allowedRuntimeClasses"),
+        (
+            "runtimeClassName",
+            placement.runtime_class_name,
+            defaults.allowed_runtime_classes,
+            "allowedRuntimeClasses",
+        ),
     )
     matched = [
         *(
@@ -39,8 +52,16 @@ def disallowed(
     ]
     if image and image != defaults.runner_image and defaults.allowed_images:
         matched.append(("image", image, defaults.allowed_images, "allowedImages"))
-    found = [(field, name, listed, of) for field, name, listed, of in named if name and name not in listed]
-    found += [(field, text, listed, of) for field, text, listed, of in matched if not matches(text, listed)]
+    found = [
+        (field, name, listed, of)
+        for field, name, listed, of in named
+        if name and name not in listed
+    ]
+    found += [
+        (field, text, listed, of)
+        for field, text, listed, of in matched
+        if not matches(text, listed)
+    ]
     return tuple(
         Problem(
             field=f"spec.{field}",

@@ -1,7 +1,9 @@
-"""Callers of activities: what a workflow may ask of them, by the id and the type with which it was started. Pure.
+"""Callers of activities: what a workflow may ask of them, by the id and the type with which it was
+started. Pure.
 
-The Temporal namespace is an entry point for other programs. Whoever may start workflows there can start ours with any argument, and
-workflows of their own that call our activities; they choose a workflow's id and type.
+The Temporal namespace is an entry point for other programs. Whoever may start workflows there can
+start ours with any argument, and workflows of their own that call our activities; they choose a
+workflow's id and type.
 """
 
 import re
@@ -19,7 +21,14 @@ from inferrun.names import (
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from workflows import activity_options, messages
-from workflows.messages import DeleteRunInput, DeleteScheduleInput, EditInput, OriginInput, RunRequest, SubmitInput
+from workflows.messages import (
+    DeleteRunInput,
+    DeleteScheduleInput,
+    EditInput,
+    OriginInput,
+    RunRequest,
+    SubmitInput,
+)
 
 _OF_RUNS: Final = frozenset(
     options.name
@@ -45,9 +54,11 @@ class Caller:
     workflow_id: str
 
 
-def refusal_of(argument: object, *, activity_type: str, caller: Caller, served: Collection[str] | None) -> str:
-    """Why a workflow may not call the activity with this argument; empty if it may. `served` are the Kubernetes namespaces that
-    submissions may reach, None for all.
+def refusal_of(
+    argument: object, *, activity_type: str, caller: Caller, served: Collection[str] | None
+) -> str:
+    """Why a workflow may not call the activity with this argument; empty if it may. `served` are
+    the Kubernetes namespaces that submissions may reach, None for all.
     """
     named = named_in(argument)
     if isinstance(named, RunRef) and not _can_exist(named):
@@ -55,7 +66,11 @@ def refusal_of(argument: object, *, activity_type: str, caller: Caller, served: 
     if isinstance(argument, OriginInput):
         is_ours = caller.workflow_type in (messages.RUN_WORKFLOW, WORKFLOW_TYPE)
         return "" if is_ours else "only workflows of this installation may do that"
-    edited = argument.run if isinstance(argument, EditInput) and caller.workflow_type == messages.RUN_WORKFLOW else None
+    edited = (
+        argument.run
+        if isinstance(argument, EditInput) and caller.workflow_type == messages.RUN_WORKFLOW
+        else None
+    )
     if activity_type in _OF_RUNS or edited is not None:
         return refusal_of_run(named, caller) or (
             _refusal_of_namespace(edited.namespace, served=served) if edited else ""
@@ -69,7 +84,9 @@ def refusal_of(argument: object, *, activity_type: str, caller: Caller, served: 
     return _refusal_of_submission(argument, caller, served=served)
 
 
-def _refusal_of_submission(argument: object, caller: Caller, *, served: Collection[str] | None) -> str:
+def _refusal_of_submission(
+    argument: object, caller: Caller, *, served: Collection[str] | None
+) -> str:
     if isinstance(argument, SubmitInput):
         namespace = argument.submission.namespace
     elif isinstance(argument, RunRequest | EditInput):
@@ -98,8 +115,15 @@ def named_in(argument: object) -> object:
 def refusal_of_run(named: object, caller: Caller) -> str:
     """Why a workflow may not act on the run or read it: only the run's own workflow may."""
     own = run_workflow_id(named) if isinstance(named, RunRef) and _can_exist(named) else ""
-    is_own = caller.workflow_type == messages.RUN_WORKFLOW and caller.workflow_id in (own, recover_workflow_id(own))
-    text = f"only the workflow of run {named}, {own!r}, may act on it" if own else "the argument names no run"
+    is_own = caller.workflow_type == messages.RUN_WORKFLOW and caller.workflow_id in (
+        own,
+        recover_workflow_id(own),
+    )
+    text = (
+        f"only the workflow of run {named}, {own!r}, may act on it"
+        if own
+        else "the argument names no run"
+    )
     return "" if own and is_own else text
 
 

@@ -1,14 +1,15 @@
-"""Whether users of a namespace may refer to an object of another one: what the other namespace's users have granted.
+"""Whether users of a namespace may refer to an object of another one: what the other namespace's
+users have granted.
 
-A grant is an entry of the ConfigMap `inferrun-grants` in the namespace of the object, so that everybody who may edit that
-namespace can write it, and nobody else. A key names what is granted, its value the namespaces to which it is granted, separated
-by commas or white space:
+A grant is an entry of the ConfigMap `inferrun-grants` in the namespace of the object, so that
+everybody who may edit that namespace can write it, and nobody else. A key names what is granted,
+its value the namespaces to which it is granted, separated by commas or white space:
 
     InferenceConfig: team-a, team-b      every InferenceConfig of this namespace
     InferenceConfig.iris: team-c         this one
 
-There are no wildcards, as in Gateway API's ReferenceGrant. Without a grant the object itself is never read, so the answer does not
-depend on whether it exists. Pure.
+There are no wildcards, as in Gateway API's ReferenceGrant. Without a grant the object itself is
+never read, so the answer does not depend on whether it exists. Pure.
 """
 
 import re

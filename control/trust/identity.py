@@ -1,4 +1,5 @@
-"""The installation on whose behalf activities act, and the Ed25519 key (RFC 8032) with which a process of it signs.
+"""The installation on whose behalf activities act, and the Ed25519 key (RFC 8032) with which a
+process of it signs.
 
 The key exists as long as its process: the private part is not stored anywhere.
 """
@@ -14,7 +15,8 @@ from inferrun.resources import WorkflowReference
 
 
 class SigningKey:
-    """A new key pair. `signer` is its public part, in a form that is valid as the name of an annotation."""
+    """A new key pair. `signer` is its public part, in a form that is valid as the name of an
+    annotation."""
 
     def __init__(self) -> None:
         self._private = Ed25519PrivateKey.generate()
@@ -55,11 +57,19 @@ class Installation:
     signing_key: SigningKey = field(default_factory=SigningKey, repr=False)
     """The key of this process, which signs what it creates in users' namespaces."""
 
-    def workflow_reference(self, *, workflow_id: str | None, run_id: str | None) -> WorkflowReference:
-        """The reference to a workflow in a run's status, with a link if the UI's address is known; slashes are percent-encoded."""
+    def workflow_reference(
+        self, *, workflow_id: str | None, run_id: str | None
+    ) -> WorkflowReference:
+        """The reference to a workflow in a run's status, with a link if the UI's address is known;
+        slashes are percent-encoded."""
         url = None
         if self.ui_url and workflow_id:
-            namespace, identity = quote(self.temporal_namespace, safe=""), quote(workflow_id, safe="")
+            namespace, identity = (
+                quote(self.temporal_namespace, safe=""),
+                quote(workflow_id, safe=""),
+            )
             url = f"{self.ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{identity}"
             url = f"{url}/{quote(run_id, safe='')}/history" if run_id else url
-        return WorkflowReference(id=workflow_id, run_id=run_id, namespace=self.temporal_namespace, url=url)
+        return WorkflowReference(
+            id=workflow_id, run_id=run_id, namespace=self.temporal_namespace, url=url
+        )

@@ -1,8 +1,9 @@
 """What a run's status shows of its contract. Pure.
 
-Who may read a status need not be allowed to read the config, so a copy of the contract there has no values of headers other than
-those that only describe a message, and no URLs with user information or a query. The contract itself is in the run's ConfigMap. A
-contract without any of these is shown byte by byte.
+Who may read a status need not be allowed to read the config, so a copy of the contract there has no
+values of headers other than those that only describe a message, and no URLs with user information
+or a query. The contract itself is in the run's ConfigMap. A contract without any of these is shown
+byte by byte.
 """
 
 import base64
@@ -18,17 +19,34 @@ from inferrun.text import public_url
 
 HIDDEN: Final = "(not shown)"
 
-_CREDENTIALS: Final = ("authorization", "password", "passwd", "token", "secret", "apikey", "accesskey", "secretkey")
+_CREDENTIALS: Final = (
+    "authorization",
+    "password",
+    "passwd",
+    "token",
+    "secret",
+    "apikey",
+    "accesskey",
+    "secretkey",
+)
 """Ends of names, without - and _."""
 
 
 def public_contract(contract_json: str) -> str:
-    """The contract as JSON without what may be a credential; empty for a run whose contract is not known."""
+    """The contract as JSON without what may be a credential; empty for a run whose contract is not
+    known."""
     if not contract_json:
         return ""
     contract = json.loads(contract_json)
-    public = {key: _public(value) if key in ("input", "output", "kserve") else value for key, value in contract.items()}
-    return contract_json if public == contract else json.dumps(public, ensure_ascii=False, separators=(",", ":"))
+    public = {
+        key: _public(value) if key in ("input", "output", "kserve") else value
+        for key, value in contract.items()
+    }
+    return (
+        contract_json
+        if public == contract
+        else json.dumps(public, ensure_ascii=False, separators=(",", ":"))
+    )
 
 
 def published_contract(run: InferenceRun) -> dict[str, Any]:  # Any: JSON
@@ -47,14 +65,22 @@ def _public(value: Any, key: str = "") -> Any:  # Any: JSON
     if may_be_credential and isinstance(value, str | int | float | list):
         return HIDDEN
     if isinstance(value, dict):
-        # Such a path may contain a question mark. By outputs, other runs and users find the results.
+        # Such a path may contain a question mark. By outputs, other runs and users find the
+        # results.
         is_of_files = key in FOLDER_LABELS
-        return {name: _public(item, "" if is_of_files and name == "path" else name) for name, item in value.items()}
+        return {
+            name: _public(item, "" if is_of_files and name == "path" else name)
+            for name, item in value.items()
+        }
     if isinstance(value, list):
         return [_public(item) for item in value]
     if isinstance(value, str) and (key == "modelUrl" or "://" in value):
         return _url(value)
-    return f"{value.partition('?')[0]}?{HIDDEN}" if key == "path" and isinstance(value, str) and "?" in value else value
+    return (
+        f"{value.partition('?')[0]}?{HIDDEN}"
+        if key == "path" and isinstance(value, str) and "?" in value
+        else value
+    )
 
 
 def _headers(headers: Any) -> Any:  # Any: JSON

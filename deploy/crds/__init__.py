@@ -1,4 +1,5 @@
 """The CustomResourceDefinitions, generated from the models in `inferrun.resources`.
 
-Run ``python -m deploy.crds.generate`` after changing a model or a rule; with ``--check`` it only compares.
+Run ``python -m deploy.crds.generate`` after changing a model or a rule; with ``--check`` it only
+compares.
 """

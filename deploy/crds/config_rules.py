@@ -1,7 +1,8 @@
-"""The CEL rules of `InferenceConfig`: the two placements of the model's fields, quantities, and the supported storages.
+"""The CEL rules of `InferenceConfig`: the two placements of the model's fields, quantities, and the
+supported storages.
 
-A rule cannot detect an unknown key below a supported storage label, because storage objects preserve unknown fields; the
-shim reports it on the config's status.
+A rule cannot detect an unknown key below a supported storage label, because storage objects
+preserve unknown fields; the shim reports it on the config's status.
 """
 
 from typing import Final
@@ -13,7 +14,9 @@ from inferrun.resources.config import LARGEST_SIZE, LEAST_SIZE, LEAST_WINDOW, MO
 
 
 def _one_placement(field: str) -> Rule:
-    both = f"has(self.{field}) && self.{field} != '' && has(self.kserve) && has(self.kserve.{field})"
+    both = (
+        f"has(self.{field}) && self.{field} != '' && has(self.kserve) && has(self.kserve.{field})"
+    )
     return Rule(
         holds=f"!({both} && self.kserve.{field} != '') || self.{field} == self.kserve.{field}",
         message=(
@@ -75,7 +78,9 @@ PLACEMENT_RULES: Final[dict[str, tuple[Rule, ...]]] = {
     f"{_NODE_AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[]": (
         NODE_LABEL,
     ),
-    f"{_NODE_AFFINITY}.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[]": (NODE_LABEL,),
+    f"{_NODE_AFFINITY}.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[]": (
+        NODE_LABEL,
+    ),
 }
 
 
@@ -99,6 +104,9 @@ CONFIG_RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "spec.errorThreshold": (ERROR_THRESHOLD,),
     **RESOURCE_RULES,
     **PLACEMENT_RULES,
-    **{f"spec.limits.{name}": (_size(LEAST_SIZE),) for name in ("chunk", "record", "response", "spool")},
+    **{
+        f"spec.limits.{name}": (_size(LEAST_SIZE),)
+        for name in ("chunk", "record", "response", "spool")
+    },
     "spec.limits.window": (_size(LEAST_WINDOW),),
 }

@@ -1,4 +1,5 @@
-"""Assembles the two CustomResourceDefinitions from schema, rules, columns and names. Does no I/O."""
+"""Assembles the two CustomResourceDefinitions from schema, rules, columns and names. Does no
+I/O."""
 
 from typing import Final
 
@@ -23,32 +24,53 @@ from inferrun.stores import SCHEMA_STORES
 KEEP_UNKNOWN_KEYS: Final = "x-kubernetes-preserve-unknown-fields"
 
 
-def column(name: str, path: str, *, kind: str = "string", description: str, wide: bool = False) -> Schema:
+def column(
+    name: str, path: str, *, kind: str = "string", description: str, wide: bool = False
+) -> Schema:
     """One column of `kubectl get`."""
     entry: Schema = {"name": name, "type": kind, "jsonPath": path, "description": description}
     return entry | ({"priority": 1} if wide else {})
 
 
-AGE: Final = column("AGE", ".metadata.creationTimestamp", kind="date", description="Time since creation")
+AGE: Final = column(
+    "AGE", ".metadata.creationTimestamp", kind="date", description="Time since creation"
+)
 
 RUN_COLUMNS: Final = (
     column("PHASE", ".status.phase", description="Phase of the run"),
     column("REASON", ".status.reason", description="Reason for the phase"),
     column("CONFIG", ".spec.configRef.name", description="InferenceConfig of the run"),
-    column("DONE", ".status.records.completed", kind="integer", description="Records with a prediction"),
+    column(
+        "DONE", ".status.records.completed", kind="integer", description="Records with a prediction"
+    ),
     column("FAILED", ".status.records.failed", kind="integer", description="Records with an error"),
     column("DURATION", ".status.duration", description="Duration of the run"),
     AGE,
     column("JOB", ".status.jobStatus.name", description="Current or last Job", wide=True),
     column("WORKFLOW", ".status.workflow.id", description="Temporal workflow", wide=True),
-    column("OUTPUT", ".status.output.location", description="Location of the predictions", wide=True),
-    column("INTERVAL", ".status.interval.text", description="Interval whose data the run processes", wide=True),
+    column(
+        "OUTPUT", ".status.output.location", description="Location of the predictions", wide=True
+    ),
+    column(
+        "INTERVAL",
+        ".status.interval.text",
+        description="Interval whose data the run processes",
+        wide=True,
+    ),
     column("NEXT", ".status.nextScheduleTimes[0]", description="Next scheduled time", wide=True),
 )
 
 CONFIG_COLUMNS: Final = (
-    column("READY", ".status.conditions[?(@.type=='Ready')].status", description="Whether runs can use the config"),
-    column("REASON", ".status.conditions[?(@.type=='Ready')].reason", description="Reason for the readiness"),
+    column(
+        "READY",
+        ".status.conditions[?(@.type=='Ready')].status",
+        description="Whether runs can use the config",
+    ),
+    column(
+        "REASON",
+        ".status.conditions[?(@.type=='Ready')].reason",
+        description="Reason for the readiness",
+    ),
     AGE,
     column("IMAGE", ".spec.image", description="Custom image of the runner", wide=True),
     column(
@@ -85,9 +107,13 @@ def inference_run() -> Schema:
 def inference_config() -> Schema:
     """The definition of InferenceConfig."""
     spec = structural(InferenceConfigSpec)
-    spec["properties"]["parameters"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    spec["properties"]["parameters"] |= {
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+    }
     for end in spec["properties"]["storage"]["properties"].values():
-        # Add the schemas of the supported labels; unknown keys are preserved at every level, for custom images.
+        # Add the schemas of the supported labels; unknown keys are preserved at every level, for
+        # custom images.
         end["properties"] = {label: structural(model) for label, model in SCHEMA_STORES.items()}
         _keep_unknown_keys(end)
     return _definition(
@@ -110,7 +136,10 @@ def _resource(model: type[BaseModel], *, spec: Schema, status: Schema) -> Schema
         "type": "object",
         "required": ["spec"],
         "properties": {
-            "apiVersion": {"description": f"API version of this resource: {wellknown.API_VERSION}.", "type": "string"},
+            "apiVersion": {
+                "description": f"API version of this resource: {wellknown.API_VERSION}.",
+                "type": "string",
+            },
             "kind": {"description": f"Kind of this resource: {model.__name__}.", "type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
@@ -140,7 +169,11 @@ def _names(kind: str, *, plural: str, singular: str, short: str) -> Schema:
 
 
 def _definition(
-    schema: Schema, *, rules: dict[str, tuple[Rule, ...]], columns: tuple[Schema, ...], names: Schema
+    schema: Schema,
+    *,
+    rules: dict[str, tuple[Rule, ...]],
+    columns: tuple[Schema, ...],
+    names: Schema,
 ) -> Schema:
     for path, entries in rules.items():
         node = schema  # at the dotted path of JSON names; `[]` goes to the values of a list or map
@@ -149,19 +182,25 @@ def _definition(
             if step.endswith("[]"):
                 node = node["items"] if "items" in node else node["additionalProperties"]
         node["x-kubernetes-validations"] = [entry.to_manifest() for entry in entries]
-    # Conditions are a map by type. The status has one owner: otherwise the API server would update the owner of each of
-    # its hundred fields with each write, and store them with the object, of whose size they were a third.
+    # Conditions are a map by type. The status has one owner: otherwise the API server would update
+    # the owner of each of its hundred fields with each write, and store them with the object, of
+    # whose size they were a third.
     status = schema["properties"]["status"]
     status["x-kubernetes-map-type"] = "atomic"
-    # Without a status, kstatus (which Flux and kapp use) takes an object for done: nothing has read its spec yet.
+    # Without a status, kstatus (which Flux and kapp use) takes an object for done: nothing has read
+    # its spec yet.
     status["default"] = {"observedGeneration": NOT_OBSERVED}
-    status["properties"]["conditions"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+    status["properties"]["conditions"] |= {
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": f"{names['plural']}.{wellknown.GROUP}",
-            "annotations": {"helm.sh/resource-policy": "keep"},  # their objects would be deleted with them
+            # their objects would be deleted with them
+            "annotations": {"helm.sh/resource-policy": "keep"},
         },
         "spec": {
             "group": wellknown.GROUP,

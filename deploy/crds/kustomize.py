@@ -1,7 +1,8 @@
-"""The configuration with which kustomize renames what runs and configs refer to, as it does for its own kinds. Pure.
+"""The configuration with which kustomize renames what runs and configs refer to, as it does for its
+own kinds. Pure.
 
-Without it, `namePrefix`, `nameSuffix` and the hashes of generated Secrets and ConfigMaps change names, but not references. The
-fields come from the models, so that a new one is not forgotten.
+Without it, `namePrefix`, `nameSuffix` and the hashes of generated Secrets and ConfigMaps change
+names, but not references. The fields come from the models, so that a new one is not forgotten.
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,11 @@ _TARGETS: Final[dict[str, tuple[Schema, ...]]] = {
 }
 """By the end of a field's path, what the field names."""
 
-_OF_PACKAGES: Final = ("delta/credentialsRef/name", "delta/claimName", "iceberg/credentialsRef/name")
+_OF_PACKAGES: Final = (
+    "delta/credentialsRef/name",
+    "delta/claimName",
+    "iceberg/credentialsRef/name",
+)
 """The fields of the stores of inferrun-lake, below `spec.storage.input` and `output`."""
 
 
@@ -45,14 +50,19 @@ def name_references() -> Schema:
     """The content of the file."""
     fields: dict[str, list[Schema]] = {}
     found = [(wellknown.RUN_KIND, path) for path in sorted(set(_paths(InferenceRunSpec)))]
-    found += [(wellknown.CONFIG_KIND, path) for path in sorted({*_paths(InferenceConfigSpec), *_storage_paths()})]
+    found += [
+        (wellknown.CONFIG_KIND, path)
+        for path in sorted({*_paths(InferenceConfigSpec), *_storage_paths()})
+    ]
     for kind, path in found:
         for end, targets in _TARGETS.items():
             if f"/{path}".endswith(f"/{end}"):
                 for target in targets:
                     entry = {"path": f"spec/{path}", "kind": kind, "group": wellknown.GROUP}
                     fields.setdefault(str(sorted(target.items())), [target]).append(entry)
-    return {"nameReference": [{**target, "fieldSpecs": specs} for target, *specs in fields.values()]}
+    return {
+        "nameReference": [{**target, "fieldSpecs": specs} for target, *specs in fields.values()]
+    }
 
 
 def _storage_paths() -> Iterator[str]:
@@ -63,7 +73,8 @@ def _storage_paths() -> Iterator[str]:
 
 
 def _paths(model: type[BaseModel]) -> Iterator[str]:
-    """The paths of all fields without fields of their own; kustomize goes through lists by itself."""
+    """The paths of all fields without fields of their own; kustomize goes through lists by
+    itself."""
     for name, field in model.model_fields.items():
         below, alias = model_in(field.annotation), field.alias or name
         yield from (f"{alias}/{path}" for path in _paths(below)) if below is not None else (alias,)

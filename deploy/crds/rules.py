@@ -1,8 +1,9 @@
 """CEL rules of a CRD, and the conversion of values to CEL.
 
-Every message contains the field's JSON name, its value and what is allowed. Rules about a spec are attached to `.spec` or
-below, where the API server skips them for unchanged values, so that the status of an object stored before a rule existed
-can still be updated. Only transition rules are attached to the root. A rule on `.status` alone would allow `status: null`.
+Every message contains the field's JSON name, its value and what is allowed. Rules about a spec are
+attached to `.spec` or below, where the API server skips them for unchanged values, so that the
+status of an object stored before a rule existed can still be updated. Only transition rules are
+attached to the root. A rule on `.status` alone would allow `status: null`.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ ROOT: Final = ""
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A CEL rule. `message` is a CEL expression that evaluates to a string; `field` is a path relative to the rule's node."""
+    """A CEL rule. `message` is a CEL expression that evaluates to a string; `field` is a path
+    relative to the rule's node."""
 
     holds: str
     message: str
@@ -42,7 +44,8 @@ def either(*names: str) -> str:
 
 
 def form_rule(field: str, *, allowed: str, matches: str, never: str) -> Rule:
-    """The rule of a text with a form (`inferrun.stores.declaration.Form`); `field` is its name, with [] for an item of a list."""
+    """The rule of a text with a form (`inferrun.stores.declaration.Form`); `field` is its name,
+    with [] for an item of a list."""
     parts = [f"self.matches({text(f'^(?:{matches})$')})"] if matches else []
     parts += [f"!self.matches({text(never)})"] if never else []
     name, is_item, _ = field.partition("[]")
@@ -60,7 +63,7 @@ ERROR_THRESHOLD: Final = Rule(
 def unchanged(path: str) -> str:
     """A CEL expression that is true if the field at `path` below the root has not changed.
 
-    It does not use `.?field == .?field`, because the API server's cost estimate assumes no maximum size for an optional
-    string and would reject the rule.
+    It does not use `.?field == .?field`, because the API server's cost estimate assumes no maximum
+    size for an optional string and would reject the rule.
     """
     return f"has(self.{path}) == has(oldSelf.{path}) && (!has(self.{path}) || self.{path} == oldSelf.{path})"

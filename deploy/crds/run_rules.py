@@ -1,7 +1,8 @@
-"""The CEL rules of `InferenceRun`: the form of the schedule, reserved parameters, and fields that cannot change.
+"""The CEL rules of `InferenceRun`: the form of the schedule, reserved parameters, and fields that
+cannot change.
 
-The ranges of cron fields are checked here, so that kubectl reports an error immediately. The shim reports an expression that
-never fires and a time zone that does not exist.
+The ranges of cron fields are checked here, so that kubectl reports an error immediately. The shim
+reports an expression that never fires and a time zone that does not exist.
 """
 
 from typing import Final
@@ -123,8 +124,9 @@ SCHEDULE_ONLY_FIELDS: Final = {
     "successfulJobsHistoryLimit": "'set'",
     "failedJobsHistoryLimit": "'set'",
 }
-"""Fields that are only allowed for schedules, each with its value as CEL text. Numbers are not shown, because the API
-server's cost estimate knows no maximum size for a number converted to text and would reject the rule."""
+"""Fields that are only allowed for schedules, each with its value as CEL text. Numbers are not
+shown, because the API server's cost estimate knows no maximum size for a number converted to text
+and would reject the rule."""
 
 
 MUTABLE_AFTER_START: Final = frozenset({"suspend", "timeoutSeconds"})
@@ -132,10 +134,10 @@ MUTABLE_AFTER_START: Final = frozenset({"suspend", "timeoutSeconds"})
 TERMINAL_PHASES: Final = tuple(phase for phase in Phase if phase.is_terminal)
 
 _KEEPS_SCHEDULE: Final = "has(self.spec.schedule) == has(oldSelf.spec.schedule)"
-_HAS_STARTED: Final = "has(oldSelf.status) && has(oldSelf.status.contract) && !has(oldSelf.spec.schedule)"
-_HAS_ENDED: Final = (
-    f"has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase in {either(*TERMINAL_PHASES)}"
+_HAS_STARTED: Final = (
+    "has(oldSelf.status) && has(oldSelf.status.contract) && !has(oldSelf.spec.schedule)"
 )
+_HAS_ENDED: Final = f"has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase in {either(*TERMINAL_PHASES)}"
 _NEW_RUN: Final = "a new run (a new metadata.name, or metadata.generateName with kubectl create)"
 
 _SCHEDULE_CHANGED: Final = (
@@ -146,11 +148,13 @@ _SCHEDULE_CHANGED: Final = (
 
 
 def spec_stays(fields: tuple[str, ...]) -> Rule:
-    """The rule on changes of a run's spec, which has these fields. A schedule can be neither added nor removed. Once the run has
-    its contract, only the mutable fields can change, and these until it ends.
+    """The rule on changes of a run's spec, which has these fields. A schedule can be neither added
+    nor removed. Once the run has its contract, only the mutable fields can change, and these until
+    it ends.
 
-    One rule, because the API server evaluates it for every write of the status as well: a comparison of the whole spec then
-    costs as much as one of the twenty that a rule for each field would need.
+    One rule, because the API server evaluates it for every write of the status as well: a
+    comparison of the whole spec then costs as much as one of the twenty that a rule for each field
+    would need.
     """
     frozen = tuple(field for field in fields if field not in MUTABLE_AFTER_START | {"schedule"})
     mutable = tuple(sorted(MUTABLE_AFTER_START))
@@ -175,11 +179,21 @@ def _unchanged(fields: tuple[str, ...]) -> str:
 
 def _changed(fields: tuple[str, ...]) -> str:
     """A CEL expression for the names of those of the fields that have changed."""
-    names = " + ".join(f"({unchanged(f'spec.{field}')} ? '' : {text(f'{field}, ')})" for field in fields)
+    names = " + ".join(
+        f"({unchanged(f'spec.{field}')} ? '' : {text(f'{field}, ')})" for field in fields
+    )
     return f"({names} + '.').replace(', .', '')"
 
 
-OUTCOME_FIELDS: Final = ("phase", "reason", "completionTime", "exitCode", "records", "delivery", "output")
+OUTCOME_FIELDS: Final = (
+    "phase",
+    "reason",
+    "completionTime",
+    "exitCode",
+    "records",
+    "delivery",
+    "output",
+)
 OUTCOME_STAYS: Final = Rule(
     holds=(
         "!has(oldSelf.status) || !has(oldSelf.status.phase) || "
@@ -209,7 +223,8 @@ def _backfill_alone(fields: tuple[str, ...]) -> Rule:
 
 
 def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
-    """The rules of a run. `spec_fields` are all fields of its spec, so that a field added later is frozen as well."""
+    """The rules of a run. `spec_fields` are all fields of its spec, so that a field added later is
+    frozen as well."""
     return {
         ROOT: (OUTCOME_STAYS, spec_stays(spec_fields)),
         "spec": (
@@ -227,7 +242,11 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
             NO_RETRY_BY_SCHEDULE,
             NO_INTERVAL_OF_SCHEDULE,
         ),
-        **{f"spec.{field}.{end}": (_WHOLE_SECONDS,) for field in ("interval", "backfill") for end in ("start", "end")},
+        **{
+            f"spec.{field}.{end}": (_WHOLE_SECONDS,)
+            for field in ("interval", "backfill")
+            for end in ("start", "end")
+        },
         "spec.interval": (_period("interval", relation="<", allowed="an end after the start"),),
         "spec.interval.timeZone": (TIME_ZONE,),
         "spec.schedule": (SCHEDULE,),
@@ -235,5 +254,7 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
         "spec.errorThreshold": (ERROR_THRESHOLD,),
         **RESOURCE_RULES,
         "spec.parameters": (PARAMETERS,),
-        "spec.backfill": (_period("backfill", relation="<=", allowed="an end that is not before the start"),),
+        "spec.backfill": (
+            _period("backfill", relation="<=", allowed="an end that is not before the start"),
+        ),
     }

@@ -1,8 +1,9 @@
 """Converts a pydantic model to a structural OpenAPI v3 schema, as the API server requires it.
 
-It assumes models of `inferrun.resources`: camelCase aliases, and the string under a field as its documentation. The API
-server does not support `$ref`, null types and titles, and requires a maximum size for everything that a CEL rule can reach.
-A string, list or map without a maximum is rejected here rather than by the API server.
+It assumes models of `inferrun.resources`: camelCase aliases, and the string under a field as its
+documentation. The API server does not support `$ref`, null types and titles, and requires a maximum
+size for everything that a CEL rule can reach. A string, list or map without a maximum is rejected
+here rather than by the API server.
 """
 
 import ast
@@ -63,13 +64,18 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
 
 @cache
 def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
-    """The documentation of each field of `model`, by the field's JSON name. The source is parsed once: parsing is slow, and
-    Python 3.11 sometimes fails at it if other code runs in between (SystemError, python/cpython#106905).
+    """The documentation of each field of `model`, by the field's JSON name. The source is parsed
+    once: parsing is slow, and Python 3.11 sometimes fails at it if other code runs in between
+    (SystemError, python/cpython#106905).
     """
     body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
     if not isinstance(body, ast.ClassDef):
         raise NotStructural(f"{model.__name__} is not a class")
-    bases = (base for base in reversed(model.__bases__) if issubclass(base, BaseModel) and base is not BaseModel)
+    bases = (
+        base
+        for base in reversed(model.__bases__)
+        if issubclass(base, BaseModel) and base is not BaseModel
+    )
     docs: dict[str, str] = {name: text for base in bases for name, text in field_docs(base).items()}
     for statement, following in zip(body.body, body.body[1:], strict=False):
         if (
@@ -92,23 +98,40 @@ def paragraph(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Translation:
-    """The conversion of one JSON schema from pydantic, with its `$defs` and the documentation of all fields."""
+    """The conversion of one JSON schema from pydantic, with its `$defs` and the documentation of
+    all fields."""
 
     definitions: Schema
     docs: Mapping[str, Mapping[str, str]]
 
     def node(self, source: Schema, *, path: str, owner: str) -> Schema:
-        """The structural schema of `source`, which is located at `path` and belongs to the model `owner`."""
+        """The structural schema of `source`, which is located at `path` and belongs to the model
+        `owner`."""
         source, owner = self._resolved(source, owner=owner)
-        if {choice.get("type") for choice in source.get("anyOf", ())} - {"null"} == {"integer", "string"}:
-            limits = {key: value for choice in source["anyOf"] for key, value in choice.items() if key == "maxLength"}
-            return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True} | limits
-        node: Schema = {"description": paragraph(source["description"])} if "description" in source else {}
+        if {choice.get("type") for choice in source.get("anyOf", ())} - {"null"} == {
+            "integer",
+            "string",
+        }:
+            limits = {
+                key: value
+                for choice in source["anyOf"]
+                for key, value in choice.items()
+                if key == "maxLength"
+            }
+            return {
+                "anyOf": [{"type": "integer"}, {"type": "string"}],
+                "x-kubernetes-int-or-string": True,
+            } | limits
+        node: Schema = (
+            {"description": paragraph(source["description"])} if "description" in source else {}
+        )
         node |= {keyword: source[keyword] for keyword in KEPT_KEYWORDS if keyword in source}
         if node.get("type") == "integer":
             node["format"] = "int64"
         if FORM in source:
-            node["x-kubernetes-validations"] = [form_rule(path.rpartition(".")[2], **source[FORM]).to_manifest()]
+            node["x-kubernetes-validations"] = [
+                form_rule(path.rpartition(".")[2], **source[FORM]).to_manifest()
+            ]
         if "properties" in source:
             node["properties"] = {}
             for name, child in source["properties"].items():
@@ -123,7 +146,8 @@ class _Translation:
             if self._resolved(source[keyword], owner="")[0] != {}:
                 node[keyword] = self.node(source[keyword], path=f"{path}[]", owner=owner)
             elif keyword == "additionalProperties":
-                node["x-kubernetes-preserve-unknown-fields"] = True  # an empty schema is not allowed in a CRD
+                # an empty schema is not allowed in a CRD
+                node["x-kubernetes-preserve-unknown-fields"] = True
         _check_bounds(node, path=path)
         return node
 
@@ -143,7 +167,9 @@ class _Translation:
 def _check_bounds(node: Schema, *, path: str) -> None:
     match node.get("type"):
         case "string":
-            bounded = "maxLength" in node or "enum" in node or node.get("format") in UNBOUNDED_FORMATS
+            bounded = (
+                "maxLength" in node or "enum" in node or node.get("format") in UNBOUNDED_FORMATS
+            )
         case "array":
             bounded = "maxItems" in node
         case "object":

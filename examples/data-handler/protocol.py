@@ -1,14 +1,16 @@
-"""The protocol between the runner and a data handler: the two requests of the `krateo` storage label, as values.
+"""The protocol between the runner and a data handler: the two requests of the `krateo` storage
+label, as values.
 
-Both are POST requests with the run's parameters as the JSON body. The input path returns {"result": [[number, …], …]}. For the
-output path, the body also contains job_uid, pod_uid and predictions, a JSON array encoded as a string. This module parses the
-body and does no I/O; callers quote table names and look them up.
+Both are POST requests with the run's parameters as the JSON body. The input path returns {"result":
+[[number, …], …]}. For the output path, the body also contains job_uid, pod_uid and predictions, a
+JSON array encoded as a string. This module parses the body and does no I/O; callers quote table
+names and look them up.
 
 Parameters of this handler:
     input_table_name   the table to read (its column `id` orders the rows and is not sent)
-    output_table_name  the table to write predictions to
-    skip, limit        the number of rows to skip, and the maximum number of rows to return
-    fail               `input` or `output`: respond to that request like a real handler whose script failed, to try out
+    output_table_name  the table to write predictions to skip, limit        the number of rows to
+    skip, and the maximum number of rows to return fail               `input` or `output`: respond
+    to that request like a real handler whose script failed, to try out
                        failures: status 200, and a traceback as the body
 Other parameters are ignored, because a run's parameters are sent with both requests.
 """
@@ -47,11 +49,14 @@ class OutputRequest:
 def input_request(body: Mapping[str, object]) -> InputRequest:
     """Raises BadRequest."""
     limit = _count(body, "limit")
-    return InputRequest(table=_text(body, "input_table_name"), skip=_count(body, "skip") or 0, limit=limit)
+    return InputRequest(
+        table=_text(body, "input_table_name"), skip=_count(body, "skip") or 0, limit=limit
+    )
 
 
 def output_request(body: Mapping[str, object]) -> OutputRequest:
-    """Raises BadRequest. Chunks have the additional keys `chunk` and `offset`; other requests contain all predictions."""
+    """Raises BadRequest. Chunks have the additional keys `chunk` and `offset`; other requests
+    contain all predictions."""
     first = (_count(body, "offset") or 0) if "chunk" in body else 0
     return OutputRequest(
         table=_text(body, "output_table_name"),
@@ -74,7 +79,8 @@ def _text(body: Mapping[str, object], key: str) -> str:
 
 
 def _count(body: Mapping[str, object], key: str) -> int | None:
-    """Accepts strings, because a run's parameters are strings, and numbers, which the additional keys are."""
+    """Accepts strings, because a run's parameters are strings, and numbers, which the additional
+    keys are."""
     value = body.get(key)
     if value is None:
         return None

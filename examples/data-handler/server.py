@@ -1,12 +1,14 @@
-"""A data handler: an HTTP service between runs and a database, compatible with those that Krateo's users run.
+"""A data handler: an HTTP service between runs and a database, compatible with those that Krateo's
+users run.
 
     POST /compute/sklearninput    return the rows of a table
     POST /compute/sklearnoutput   store predictions in a table
     GET  /healthz                 200 while the process is running
     GET  /readyz                  200 while the database responds
 
-Both POST requests require the bearer token from the endpoint's Secret. Configuration: the environment variable HANDLER_TOKEN, and
-libpq's variables for the database. protocol.py parses requests; database.py executes them.
+Both POST requests require the bearer token from the endpoint's Secret. Configuration: the
+environment variable HANDLER_TOKEN, and libpq's variables for the database. protocol.py parses
+requests; database.py executes them.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ async def read_input(request: web.Request) -> web.StreamResponse:
     parsed = input_request(body)
     async with await database.connect() as connection:
         batches = database.rows(connection, parsed)
-        # Wait for the first batch before sending the headers, so that an unknown table still results in status 400.
+        # Wait for the first batch before sending the headers, so that an unknown table still
+        # results in status 400.
         batch = await anext(batches, None)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
@@ -97,7 +100,9 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
 @web.middleware
 async def bearer_token(request: web.Request, handler: Handler) -> web.StreamResponse:
     given = request.headers.get("Authorization", "")
-    if request.method == "POST" and not hmac.compare_digest(given.encode(), f"Bearer {request.app[TOKEN]}".encode()):
+    if request.method == "POST" and not hmac.compare_digest(
+        given.encode(), f"Bearer {request.app[TOKEN]}".encode()
+    ):
         return web.json_response({"error": "the bearer token is missing or wrong"}, status=401)
     return await handler(request)
 
@@ -113,7 +118,9 @@ async def _json_body(request: web.Request) -> dict[str, object]:
 
 
 def application(*, token: str) -> web.Application:
-    app = web.Application(middlewares=[errors_as_json, bearer_token], client_max_size=MAX_REQUEST_BYTES)
+    app = web.Application(
+        middlewares=[errors_as_json, bearer_token], client_max_size=MAX_REQUEST_BYTES
+    )
     app[TOKEN] = token
     app.router.add_post("/compute/sklearninput", read_input)
     app.router.add_post("/compute/sklearnoutput", store_output)
@@ -124,8 +131,17 @@ def application(*, token: str) -> web.Application:
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    host, port = os.environ.get("HANDLER_HOST", "0.0.0.0"), int(os.environ.get("HANDLER_PORT", "8080"))  # noqa: S104 - a Pod
-    web.run_app(application(token=os.environ["HANDLER_TOKEN"]), host=host, port=port, access_log=None, print=None)
+    host, port = (
+        os.environ.get("HANDLER_HOST", "0.0.0.0"),  # noqa: S104 - a Pod
+        int(os.environ.get("HANDLER_PORT", "8080")),
+    )
+    web.run_app(
+        application(token=os.environ["HANDLER_TOKEN"]),
+        host=host,
+        port=port,
+        access_log=None,
+        print=None,
+    )
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
     python -m examples.demo scene 2  play one scene again; requires a previous `up`
     python -m examples.demo down     remove what was installed (`make demo-down`)
 
-It requires the cluster and the images that `make demo` prepares. It can be repeated, also after an interruption. Nothing is
-simulated: the commands that are shown are executed, and if a check fails, the demo stops with exit code 1.
+It requires the cluster and the images that `make demo` prepares. It can be repeated, also after an
+interruption. Nothing is simulated: the commands that are shown are executed, and if a check fails,
+the demo stops with exit code 1.
 """
 
 from __future__ import annotations
@@ -60,14 +61,17 @@ SCENES: tuple[Scene, ...] = (
 
 
 def cluster_environment() -> dict[str, str]:
-    """This process's environment and the env file of `make cluster`; the cluster's programs come first on PATH."""
+    """This process's environment and the env file of `make cluster`; the cluster's programs come
+    first on PATH."""
     if not ENVIRONMENT_FILE.exists():
         raise DemoFailed(
             "there is no cluster (.devcluster/env does not exist); run `make demo` or `make cluster` first"
         )
     assignments = shlex.split(ENVIRONMENT_FILE.read_text(), comments=True)
     values = dict(assignment.split("=", 1) for assignment in assignments)
-    path = os.pathsep.join([values["INFERRUN_BIN"], str(CHECKOUT / ".venv" / "bin"), os.environ["PATH"]])
+    path = os.pathsep.join(
+        [values["INFERRUN_BIN"], str(CHECKOUT / ".venv" / "bin"), os.environ["PATH"]]
+    )
     return {**os.environ, **values, "PATH": path}
 
 
@@ -101,17 +105,27 @@ def main(arguments: list[str]) -> int:
             case [] | ["up"]:
                 play_all()
             case ["scene", number] if number in [str(place) for place in range(1, len(SCENES) + 1)]:
-                play_one(int(number), Terminal(checkout=CHECKOUT, environment=cluster_environment()))
+                play_one(
+                    int(number), Terminal(checkout=CHECKOUT, environment=cluster_environment())
+                )
             case ["down"]:
-                installation.uninstall(Terminal(checkout=CHECKOUT, environment=cluster_environment()))
+                installation.uninstall(
+                    Terminal(checkout=CHECKOUT, environment=cluster_environment())
+                )
             case _:
                 print(__doc__, file=sys.stderr)
                 return 2
     except DemoFailed as failure:
-        print(f"\n✗ {failure}\n  To investigate: kubectl get inferenceruns -n {runs.NAMESPACE}", file=sys.stderr)
+        print(
+            f"\n✗ {failure}\n  To investigate: kubectl get inferenceruns -n {runs.NAMESPACE}",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
-        print("\ninterrupted; to start again: `make demo`; to clean up: `make demo-down`", file=sys.stderr)
+        print(
+            "\ninterrupted; to start again: `make demo`; to clean up: `make demo-down`",
+            file=sys.stderr,
+        )
         return 130
     return 0
 

@@ -1,4 +1,5 @@
-"""Scene 2: the workers and the Pod are killed during a run, and no record is lost or predicted twice."""
+"""Scene 2: the workers and the Pod are killed during a run, and no record is lost or predicted
+twice."""
 
 from __future__ import annotations
 
@@ -22,11 +23,17 @@ def play(terminal: Terminal) -> None:
     terminal.run("kubectl apply -f examples/file-run.yaml")
     pods.wait_until_predicted(terminal, RUN, records=RECORDS // 10)
 
-    terminal.explain("Kill the workers first, so that they cannot observe what happens next, and then the Pod:")
-    for worker in pods.running(terminal, namespace=SYSTEM, labels="app.kubernetes.io/component=worker"):
+    terminal.explain(
+        "Kill the workers first, so that they cannot observe what happens next, and then the Pod:"
+    )
+    for worker in pods.running(
+        terminal, namespace=SYSTEM, labels="app.kubernetes.io/component=worker"
+    ):
         pods.kill(terminal, worker)
     pods.kill(terminal, pods.of_run(terminal, RUN))
-    terminal.check(runs.status(terminal, RUN).get("phase") != "Succeeded", "the run has not finished yet")
+    terminal.check(
+        runs.status(terminal, RUN).get("phase") != "Succeeded", "the run has not finished yet"
+    )
     terminal.run(f"kubectl get pods -n {runs.NAMESPACE} -l {pods.labels(terminal, RUN)}")
 
     done = runs.wait_for_success(terminal, RUN, timeout=300)
@@ -69,7 +76,9 @@ def _check_results(terminal: Terminal, location: str) -> None:
         "each prediction has the custom_id of its record",
     )
     expected = model.predictions(terminal, "iris-forest", [record["inputs"] for record in records])
-    same = sum(result["prediction"] == klass for result, klass in zip(results, expected, strict=True))
+    same = sum(
+        result["prediction"] == klass for result, klass in zip(results, expected, strict=True)
+    )
     terminal.check(
         same == RECORDS,
         f"all {RECORDS} predictions equal those of scikit-learn, called directly",

@@ -1,4 +1,5 @@
-"""Scene 6: fifty runs wait for something that will never come; the others are not slowed down by them."""
+"""Scene 6: fifty runs wait for something that will never come; the others are not slowed down by
+them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ SELECTOR = "example=waiting"
 GET_WAITING = f"kubectl get inferenceruns -n {runs.NAMESPACE} -l {SELECTOR}"
 BESIDE = "iris-beside-fifty"
 JOB_WITHIN_SECONDS = 5
-"""The API server records whole seconds, and the cluster of the demo may be busy; normally the Job follows in less than one."""
+"""The API server records whole seconds, and the cluster of the demo may be busy; normally the Job
+follows in less than one."""
 
 
 def play(terminal: Terminal) -> None:
@@ -34,14 +36,17 @@ def play(terminal: Terminal) -> None:
         timeout=90,
         state=lambda: f"{_count_unschedulable(terminal)} of {WAITING}",
     )
-    terminal.run(f"{GET_WAITING} | sed -n 1,4p")  # reads to the end: kubectl would fail if its pipe were closed
+    # reads to the end: kubectl would fail if its pipe were closed
+    terminal.run(f"{GET_WAITING} | sed -n 1,4p")
     terminal.run(
         f"""kubectl get inferencerun iris-waiting-1 -n {runs.NAMESPACE} -o jsonpath='{{.status.message}}{{"\\n"}}'"""
     )
 
     terminal.explain("Beside them, a run like the one of scene 1:")
     began = time.monotonic()
-    terminal.run(f"sed 's/name: iris-january/name: {BESIDE}/' examples/iris-run.yaml | kubectl apply -f -")
+    terminal.run(
+        f"sed 's/name: iris-january/name: {BESIDE}/' examples/iris-run.yaml | kubectl apply -f -"
+    )
     runs.wait_for_success(terminal, BESIDE, timeout=60)
     terminal.passed(f"150 records predicted {seconds_since(began)} after kubectl apply")
     delay = _seconds_until_job(terminal, BESIDE)

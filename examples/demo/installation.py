@@ -1,4 +1,5 @@
-"""Installs what the demo needs, and removes it: the product's Helm chart, model servers, a database, a data handler and a store.
+"""Installs what the demo needs, and removes it: the product's Helm chart, model servers, a
+database, a data handler and a store.
 
 Existing objects are kept; runs of previous demos are deleted.
 """
@@ -67,30 +68,49 @@ def install(terminal: Terminal) -> None:
     _create_secrets(terminal)
     remove_runs(terminal)
     terminal.run("kubectl apply " + " ".join(f"-f examples/{name}.yaml" for name in MANIFESTS))
-    terminal.run(claim_command(has_class=terminal.succeeds(f"kubectl get storageclass {STORAGE_CLASS}")))
+    terminal.run(
+        claim_command(has_class=terminal.succeeds(f"kubectl get storageclass {STORAGE_CLASS}"))
+    )
     for folder, deployments in IMAGES.items():
         for deployment in deployments:
             image = _image_id(terminal, f"localhost/inferrun-examples/{folder}:dev")
             _restart_if_outdated(terminal, deployment, image=image)
-    terminal.run(f"kubectl rollout status -n {runs.NAMESPACE} deployment -l example --timeout=180s", timeout=200)
+    terminal.run(
+        f"kubectl rollout status -n {runs.NAMESPACE} deployment -l example --timeout=180s",
+        timeout=200,
+    )
 
 
 def uninstall(terminal: Terminal) -> None:
-    """Delete the runs first, while the product is still there to delete their Temporal schedules."""
+    """Delete the runs first, while the product is still there to delete their Temporal
+    schedules."""
     if terminal.succeeds("kubectl get crd inferenceruns.ai.krateo.io"):
         remove_runs(terminal)
     terminal.run(f"helm uninstall inferrun -n {SYSTEM} --ignore-not-found --wait")
-    terminal.run(f"kubectl delete namespace {runs.NAMESPACE} demo-secrets {SYSTEM} --ignore-not-found", timeout=180)
-    terminal.info("The custom resource definitions are kept, as Helm does. Nothing else in the cluster was changed.")
+    terminal.run(
+        f"kubectl delete namespace {runs.NAMESPACE} demo-secrets {SYSTEM} --ignore-not-found",
+        timeout=180,
+    )
+    terminal.info(
+        "The custom resource definitions are kept, as Helm does. Nothing else in the cluster was changed."
+    )
 
 
 def remove_runs(terminal: Terminal) -> None:
-    """Delete the runs of previous demos, and the copied Secret, so that scene 1 starts without it."""
+    """Delete the runs of previous demos, and the copied Secret, so that scene 1 starts without
+    it."""
     terminal.read(
-        "kubectl delete --ignore-not-found --wait " + " ".join(f"-f examples/{name}.yaml" for name in RUN_MANIFESTS)
+        "kubectl delete --ignore-not-found --wait "
+        + " ".join(f"-f examples/{name}.yaml" for name in RUN_MANIFESTS)
     )
-    terminal.read(f"kubectl delete inferenceruns -n {runs.NAMESPACE} -l {crowd.SELECTOR} --ignore-not-found")
-    submitted = [name for name in terminal.read(_NAMES).split() if name.rpartition("/")[2].startswith(OTHER_RUNS)]
+    terminal.read(
+        f"kubectl delete inferenceruns -n {runs.NAMESPACE} -l {crowd.SELECTOR} --ignore-not-found"
+    )
+    submitted = [
+        name
+        for name in terminal.read(_NAMES).split()
+        if name.rpartition("/")[2].startswith(OTHER_RUNS)
+    ]
     if submitted:
         terminal.read(f"kubectl delete -n {runs.NAMESPACE} {' '.join(submitted)}")
     terminal.read(f"kubectl delete secret {ENDPOINT} -n {runs.NAMESPACE} --ignore-not-found")
@@ -118,22 +138,30 @@ def claim_command(*, has_class: bool) -> str:
 
 def _image_id(terminal: Terminal, image: str) -> str:
     """A short id of the image that was built last; empty if it was built elsewhere."""
-    return terminal.read(f"python3 -m tools.devcluster image-id {image}").strip().removeprefix("sha256:")[:12]
+    return (
+        terminal.read(f"python3 -m tools.devcluster image-id {image}")
+        .strip()
+        .removeprefix("sha256:")[:12]
+    )
 
 
 def _restart_if_outdated(terminal: Terminal, deployment: str, *, image: str) -> None:
-    """Restart a Deployment whose image was rebuilt under the same name; an annotation records the image's id."""
+    """Restart a Deployment whose image was rebuilt under the same name; an annotation records the
+    image's id."""
     found = runs.get(terminal, "deployment", deployment) or {}
     deployed = found["metadata"].get("annotations", {}).get(IMAGE_ID, image)
     if deployed != image:
         terminal.read(f"kubectl rollout restart deployment {deployment} -n {runs.NAMESPACE}")
-    terminal.read(f"kubectl annotate deployment {deployment} -n {runs.NAMESPACE} --overwrite {IMAGE_ID}={image}")
+    terminal.read(
+        f"kubectl annotate deployment {deployment} -n {runs.NAMESPACE} --overwrite {IMAGE_ID}={image}"
+    )
 
 
 def _install_product(terminal: Terminal) -> None:
     environment = terminal.environment
     temporal = {
-        "address": environment.get("INFERRUN_POD_TEMPORAL_ADDRESS") or environment["TEMPORAL_ADDRESS"],
+        "address": environment.get("INFERRUN_POD_TEMPORAL_ADDRESS")
+        or environment["TEMPORAL_ADDRESS"],
         "namespace": environment["TEMPORAL_NAMESPACE"],
         "uiUrl": environment["TEMPORAL_UI_URL"],
     }
@@ -148,13 +176,24 @@ def _install_product(terminal: Terminal) -> None:
 
 
 def _create_secrets(terminal: Terminal) -> None:
-    """Generate passwords, tokens and keys. Existing ones are kept, because the running Pods already use them."""
+    """Generate passwords, tokens and keys. Existing ones are kept, because the running Pods already
+    use them."""
     for name, keys in GENERATED_SECRETS.items():
         if runs.get(terminal, "secret", name) is None:
-            _apply_secret(terminal, name, runs.NAMESPACE, stringData={key: secrets.token_hex(16) for key in keys})
+            _apply_secret(
+                terminal,
+                name,
+                runs.NAMESPACE,
+                stringData={key: secrets.token_hex(16) for key in keys},
+            )
     handler = runs.get(terminal, "secret", "data-handler") or {}
     url = base64.b64encode(HANDLER_URL.encode()).decode()
-    _apply_secret(terminal, ENDPOINT, "demo-secrets", data={"server-url": url, "token": handler["data"]["token"]})
+    _apply_secret(
+        terminal,
+        ENDPOINT,
+        "demo-secrets",
+        data={"server-url": url, "token": handler["data"]["token"]},
+    )
     terminal.explain(
         f"Created the Secrets {', '.join(GENERATED_SECRETS)} in {runs.NAMESPACE}, {ENDPOINT} in demo-secrets."
     )
@@ -162,5 +201,10 @@ def _create_secrets(terminal: Terminal) -> None:
 
 def _apply_secret(terminal: Terminal, name: str, namespace: str, **values: dict[str, str]) -> None:
     """Use standard input, so that the values do not appear on a command line."""
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, **values}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        **values,
+    }
     terminal.read("kubectl apply -f -", stdin=json.dumps(secret))

@@ -1,4 +1,5 @@
-"""Scene 7: a file for OpenAI's Batch API, from S3 to S3, through a language model; the Pod is killed midway."""
+"""Scene 7: a file for OpenAI's Batch API, from S3 to S3, through a language model; the Pod is
+killed midway."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ MAKE_BATCH = f".venv/bin/python examples/llm-batch/make_batch.py {REQUESTS}"
 S3CMD = f"kubectl exec -i -n {runs.NAMESPACE} deploy/s3 -- s3cmd"
 METRICS = f"kubectl get --raw /api/v1/namespaces/{runs.NAMESPACE}/services/llm:8000/proxy/metrics"
 REPEATED_AT_MOST = 0.25
-"""Of all tokens. A chunk is a 20th of this input, and a few are in progress; starting again would repeat at least a third."""
+"""Of all tokens. A chunk is a 20th of this input, and a few are in progress; starting again would
+repeat at least a third."""
 
 
 def play(terminal: Terminal) -> None:
@@ -52,7 +54,9 @@ def _get(location: str) -> str:
 
 def _tokens_of_server(terminal: Terminal) -> int:
     """The tokens that the server has generated since it started, according to its metrics."""
-    found = re.search(r"^llamacpp:tokens_predicted_total (\d+)", terminal.read(METRICS), re.MULTILINE)
+    found = re.search(
+        r"^llamacpp:tokens_predicted_total (\d+)", terminal.read(METRICS), re.MULTILINE
+    )
     if not found:
         raise DemoFailed("the language model's metrics have no llamacpp:tokens_predicted_total")
     return int(found[1])
@@ -63,7 +67,10 @@ def _check(terminal: Terminal, done: runs.Object, *, folder: str, generated: int
     ids = [request["custom_id"] for request in requests]
     invalid = ids.pop(INVALID)
     stored = terminal.read(f"{S3CMD} get --quiet {INPUT} -")
-    terminal.check([json.loads(line) for line in stored.splitlines()] == requests, "the input file was not modified")
+    terminal.check(
+        [json.loads(line) for line in stored.splitlines()] == requests,
+        "the input file was not modified",
+    )
     launches = len(done.get("attempts", ()))
     terminal.check(launches >= 2, f"{launches} launches: the killed one was listed")
     terminal.check(
@@ -79,13 +86,15 @@ def _check(terminal: Terminal, done: runs.Object, *, folder: str, generated: int
     )
     errors = _lines(terminal, _get(f"{folder}/errors/"))
     terminal.check(
-        [(error["custom_id"], error["response"]["status_code"]) for error in errors] == [(invalid, 400)],
+        [(error["custom_id"], error["response"]["status_code"]) for error in errors]
+        == [(invalid, 400)],
         f"the error file has {invalid}, with the server's own message",
         found=str(errors)[:500],
     )
     usage = done["usage"]
     terminal.check(
-        usage == _sum_of_usages(responses), f"status.usage is the sum of all responses: {usage['totalTokens']} tokens"
+        usage == _sum_of_usages(responses),
+        f"status.usage is the sum of all responses: {usage['totalTokens']} tokens",
     )
     repeated = generated - usage["completionTokens"]
     terminal.check(
@@ -97,7 +106,11 @@ def _check(terminal: Terminal, done: runs.Object, *, folder: str, generated: int
 
 def _sum_of_usages(responses: list[runs.Object]) -> dict[str, int]:
     usages = [response["response"]["body"]["usage"] for response in responses]
-    fields = {"promptTokens": "prompt_tokens", "completionTokens": "completion_tokens", "totalTokens": "total_tokens"}
+    fields = {
+        "promptTokens": "prompt_tokens",
+        "completionTokens": "completion_tokens",
+        "totalTokens": "total_tokens",
+    }
     return {name: sum(usage.get(field, 0) for usage in usages) for name, field in fields.items()}
 
 

@@ -1,4 +1,5 @@
-"""Scene 1: a run of the main kind, with the most common first problem, a missing Secret, and its fix."""
+"""Scene 1: a run of the main kind, with the most common first problem, a missing Secret, and its
+fix."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def play(terminal: Terminal) -> None:
     )
     terminal.run(f'{PSQL} -c "{first_five}"')
     terminal.check(
-        done["records"] == {"total": 150, "completed": 150, "failed": 0}, "the status counts 150 of 150 records"
+        done["records"] == {"total": 150, "completed": 150, "failed": 0},
+        "the status counts 150 of 150 records",
     )
     _compare(terminal, uid)
 
@@ -62,15 +64,23 @@ def command_in(message: str) -> str:
 
 def _compare(terminal: Terminal, uid: str) -> None:
     """Compare the table with the predictions of scikit-learn itself."""
-    flowers = _table(terminal, "select sepal_length, sepal_width, petal_length, petal_width from iris order by id")
+    flowers = _table(
+        terminal,
+        "select sepal_length, sepal_width, petal_length, petal_width from iris order by id",
+    )
     stored = _table(
         terminal,
         f"select counter, prediction from iris_predictions where jobuid = '{uid}' order by counter",  # noqa: S608 -- as above
     )
     expected = model.predictions(terminal, "sklearn-iris", flowers)
     terminal.check(len(stored) == 150, "the table contains 150 predictions", found=str(len(stored)))
-    same = sum(row == [place, klass] for place, (row, klass) in enumerate(zip(stored, expected, strict=True)))
-    terminal.check(same == 150, "all 150 equal those of scikit-learn, called directly", found=f"{same} equal")
+    same = sum(
+        row == [place, klass]
+        for place, (row, klass) in enumerate(zip(stored, expected, strict=True))
+    )
+    terminal.check(
+        same == 150, "all 150 equal those of scikit-learn, called directly", found=f"{same} equal"
+    )
 
 
 def _table(terminal: Terminal, query: str) -> list[list[float]]:

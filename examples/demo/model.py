@@ -1,6 +1,7 @@
 """Reference predictions: scikit-learn itself, called in a Pod that contains the model files.
 
-They do not pass through the runner, the model server or the V2 protocol, so they can be used to check all three.
+They do not pass through the runner, the model server or the V2 protocol, so they can be used to
+check all three.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Scene 8: two nightly schedules over files in S3, back-filled for ten days, and a result as a data frame."""
+"""Scene 8: two nightly schedules over files in S3, back-filled for ten days, and a result as a data
+frame."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def play(terminal: Terminal) -> None:
         "for day in 2026-11-{01..10}; do .venv/bin/python examples/nightly/make_day.py $day |"
         f" {S3CMD} put --quiet - s3://records/days/$day.csv; done && {S3CMD} ls s3://records/days/"
     )
-    terminal.run("kubectl apply -f examples/nightly/configs.yaml -f examples/nightly/schedules.yaml")
+    terminal.run(
+        "kubectl apply -f examples/nightly/configs.yaml -f examples/nightly/schedules.yaml"
+    )
     for schedule in (CLASSES, REVIEW):
         runs.wait_for_reason(terminal, schedule, "Scheduled", timeout=30)
     for schedule in (CLASSES, REVIEW):
@@ -50,7 +53,9 @@ def play(terminal: Terminal) -> None:
         "its interval begins with the night before",
     )
 
-    terminal.explain("The result as a data frame. The S3 server is in the cluster, so its port is forwarded:")
+    terminal.explain(
+        "The result as a data frame. The S3 server is in the cluster, so its port is forwarded:"
+    )
     terminal.run(
         f"kubectl port-forward -n {runs.NAMESPACE} service/s3 {PORT}:7070 >/dev/null & trap 'kill %1' EXIT; sleep 2;"
         f" .venv/bin/python examples/nightly/show_results.py {LAST_REVIEW} http://127.0.0.1:{PORT}"

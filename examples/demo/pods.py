@@ -11,7 +11,8 @@ from examples.demo.terminal import DemoFailed, Terminal
 
 
 def labels(terminal: Terminal, run: str) -> str:
-    """A selector for the run's Pods. It uses the UID because the name may be too long for a label."""
+    """A selector for the run's Pods. It uses the UID because the name may be too long for a
+    label."""
     return f"inferrun.dev/run-uid={runs.uid(terminal, run)}"
 
 
@@ -20,20 +21,31 @@ def wait_until_predicted(terminal: Terminal, run: str, *, records: int) -> None:
 
     def probe() -> bool | None:
         if runs.status(terminal, run).get("phase") in ("Succeeded", "Failed"):
-            raise DemoFailed(f"the run ended before it could be disturbed: {runs.summary(terminal, run)}")
+            raise DemoFailed(
+                f"the run ended before it could be disturbed: {runs.summary(terminal, run)}"
+            )
         return _predicted(terminal, run) >= records or None
 
-    terminal.wait(f"{records} records are predicted", probe, timeout=180, state=lambda: runs.summary(terminal, run))
+    terminal.wait(
+        f"{records} records are predicted",
+        probe,
+        timeout=180,
+        state=lambda: runs.summary(terminal, run),
+    )
 
 
 def _predicted(terminal: Terminal, run: str) -> int:
-    """The number of predicted records according to the Pod's log, which is a few seconds ahead of the status."""
+    """The number of predicted records according to the Pod's log, which is a few seconds ahead of
+    the status."""
     if not runs.status(terminal, run).get("jobStatus"):
         return 0
     command = f"kubectl logs -n {runs.NAMESPACE} -l {labels(terminal, run)} --tail=20"
     log = terminal.read(command) if terminal.succeeds(command) else ""
     entries = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    return max((entry["records"]["completed"] for entry in entries if entry.get("event") == "progress"), default=0)
+    return max(
+        (entry["records"]["completed"] for entry in entries if entry.get("event") == "progress"),
+        default=0,
+    )
 
 
 @dataclass(frozen=True)
@@ -47,13 +59,17 @@ class Pod:
 
 def running(terminal: Terminal, *, namespace: str, labels: str) -> list[Pod]:
     """The running Pods with these labels; at least one."""
-    text = terminal.read(f"kubectl get pods -n {namespace} -l {labels} --field-selector=status.phase=Running -o json")
+    text = terminal.read(
+        f"kubectl get pods -n {namespace} -l {labels} --field-selector=status.phase=Running -o json"
+    )
     found = json.loads(text)["items"]
     if not found:
         raise DemoFailed(f"no running Pod in {namespace} has the labels {labels}")
     return [
         Pod(
-            pod["metadata"]["name"], namespace, pod["status"]["containerStatuses"][0]["containerID"].partition("://")[2]
+            pod["metadata"]["name"],
+            namespace,
+            pod["status"]["containerStatuses"][0]["containerID"].partition("://")[2],
         )
         for pod in found
     ]
@@ -65,7 +81,8 @@ def of_run(terminal: Terminal, run: str) -> Pod:
 
 
 def kill(terminal: Terminal, pod: Pod) -> None:
-    """Kill the container's processes if they run on this machine and may be signalled, else delete the Pod by force."""
+    """Kill the container's processes if they run on this machine and may be signalled, else delete
+    the Pod by force."""
     processes = f"grep -ls {pod.container} /proc/[0-9]*/cgroup | cut -d/ -f3"
     if os.geteuid() == 0 and terminal.read(f"{processes} || true").strip():
         terminal.run(f"kill -9 $({processes})  # {pod.name}")

@@ -36,7 +36,11 @@ def summary(terminal: Terminal, run: str) -> str:
     """The state of a run on one line."""
     current = status(terminal, run)
     records = current.get("records") or {}
-    counts = f", {records.get('completed', 0)} of {records['total']} records" if records.get("total") else ""
+    counts = (
+        f", {records.get('completed', 0)} of {records['total']} records"
+        if records.get("total")
+        else ""
+    )
     phase, reason = current.get("phase", "no status"), current.get("reason", "")
     return (phase if reason in (phase, "") else f"{phase}, {reason}") + counts
 
@@ -51,7 +55,9 @@ def wait_for_reason(terminal: Terminal, run: str, reason: str, *, timeout: float
         _fail_if_ended(run, current)
         return None
 
-    return terminal.wait(f"{run} has reason {reason}", probe, timeout=timeout, state=lambda: summary(terminal, run))
+    return terminal.wait(
+        f"{run} has reason {reason}", probe, timeout=timeout, state=lambda: summary(terminal, run)
+    )
 
 
 def wait_for_success(terminal: Terminal, run: str, *, timeout: float) -> Object:
@@ -64,9 +70,13 @@ def wait_for_success(terminal: Terminal, run: str, *, timeout: float) -> Object:
         _fail_if_ended(run, current)
         return None
 
-    return terminal.wait(f"{run} has succeeded", probe, timeout=timeout, state=lambda: summary(terminal, run))
+    return terminal.wait(
+        f"{run} has succeeded", probe, timeout=timeout, state=lambda: summary(terminal, run)
+    )
 
 
 def _fail_if_ended(run: str, current: Object) -> None:
     if current.get("phase") in ("Succeeded", "Failed"):
-        raise DemoFailed(f"{run} ended: {current.get('phase')} {current.get('reason')}: {current.get('message')}")
+        raise DemoFailed(
+            f"{run} ended: {current.get('phase')} {current.get('reason')}: {current.get('message')}"
+        )

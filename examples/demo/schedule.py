@@ -43,7 +43,9 @@ def _succeeded_child(terminal: Terminal) -> str | None:
     for run in json.loads(children)["items"]:
         current = run.get("status", {})
         if current.get("phase") == "Failed":
-            raise DemoFailed(f"{run['metadata']['name']} failed: {current.get('reason')}: {current.get('message')}")
+            raise DemoFailed(
+                f"{run['metadata']['name']} failed: {current.get('reason')}: {current.get('message')}"
+            )
         if current.get("phase") == "Succeeded":
             return str(run["metadata"]["name"])
     return None

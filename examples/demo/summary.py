@@ -25,7 +25,9 @@ def print_summary(terminal: Terminal) -> None:
     print(f"\n{'━' * WIDTH}\nSummary\n{'━' * WIDTH}")
     terminal.run("kubectl get inferenceruns -A")
     print("\nThe same runs in the Temporal UI:")
-    for run in json.loads(terminal.read(f"kubectl get inferenceruns -n {runs.NAMESPACE} -o json"))["items"]:
+    for run in json.loads(terminal.read(f"kubectl get inferenceruns -n {runs.NAMESPACE} -o json"))[
+        "items"
+    ]:
         if url := run.get("status", {}).get("workflow", {}).get("url"):
             print(f"  {run['metadata']['name']:<45} {url}")
     print(f"\n{NEXT}\n")

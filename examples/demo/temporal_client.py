@@ -26,7 +26,8 @@ def play(terminal: Terminal) -> None:
         terminal.info("Skipped Temporal's command line, because temporal is not on PATH.")
     for name in started:
         terminal.check(
-            runs.status(terminal, name).get("phase") == "Succeeded", f"{name} is an InferenceRun and has succeeded"
+            runs.status(terminal, name).get("phase") == "Succeeded",
+            f"{name} is an InferenceRun and has succeeded",
         )
 
 
@@ -34,7 +35,11 @@ def _start_from_shell(terminal: Terminal, name: str) -> None:
     request = {
         "namespace": runs.NAMESPACE,
         "configRef": "iris",
-        "parameters": {"input_table_name": "iris", "output_table_name": "iris_predictions", "limit": "50"},
+        "parameters": {
+            "input_table_name": "iris",
+            "output_table_name": "iris_predictions",
+            "limit": "50",
+        },
     }
     terminal.run(
         f"temporal workflow execute --type SubmitInferenceRun --task-queue inferrun --workflow-id {name}"

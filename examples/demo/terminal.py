@@ -1,6 +1,7 @@
 """The demo's terminal output: headings, commands with their output, waits and checks.
 
-Every command that is shown is executed exactly as shown. The first check that fails ends the demo with a one-line message.
+Every command that is shown is executed exactly as shown. The first check that fails ends the demo
+with a one-line message.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ T = TypeVar("T")
 
 
 class DemoFailed(Exception):
-    """Something did not happen as expected. The message states what was expected and what was found."""
+    """Something did not happen as expected. The message states what was expected and what was
+    found."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Terminal:
         print(f"  ✓ {text}", flush=True)
 
     def run(self, command: str, *, timeout: float = 120) -> str:
-        """Show a command, execute it, and show its output as it is produced. Raises DemoFailed if it fails."""
+        """Show a command, execute it, and show its output as it is produced. Raises DemoFailed if
+        it fails."""
         print(f"\n$ {command}", flush=True)
         began = time.monotonic()
         with subprocess.Popen(
@@ -89,14 +92,24 @@ class Terminal:
         """The output of a command that is not shown. Raises DemoFailed if it fails."""
         done = self._execute(command, timeout=timeout, stdin=stdin)
         if done.returncode:
-            raise DemoFailed(f"`{command}` failed with exit code {done.returncode}: {last_line(done.stderr)}")
+            raise DemoFailed(
+                f"`{command}` failed with exit code {done.returncode}: {last_line(done.stderr)}"
+            )
         return done.stdout
 
     def succeeds(self, command: str) -> bool:
         return self._execute(command, timeout=60).returncode == 0
 
-    def wait(self, what: str, probe: Callable[[], T | None], *, timeout: float, state: Callable[[], str] = str) -> T:
-        """Poll until the probe returns something; `state` describes the current situation meanwhile."""
+    def wait(
+        self,
+        what: str,
+        probe: Callable[[], T | None],
+        *,
+        timeout: float,
+        state: Callable[[], str] = str,
+    ) -> T:
+        """Poll until the probe returns something; `state` describes the current situation
+        meanwhile."""
         began = time.monotonic()
         printed = began
         print(f"  … waiting until {what} (at most {timeout:.0f} s)", flush=True)
@@ -119,7 +132,9 @@ class Terminal:
             raise DemoFailed(f"expected: {text}" + (f"; found: {found}" if found else ""))
         self.passed(text)
 
-    def _execute(self, command: str, *, timeout: float, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def _execute(
+        self, command: str, *, timeout: float, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
         try:
             return subprocess.run(
                 ["bash", "-o", "pipefail", "-c", command],

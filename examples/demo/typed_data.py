@@ -1,4 +1,5 @@
-"""Scene 9: typed data in, one typed table out: a partitioned dataset through a language model, and images through a model."""
+"""Scene 9: typed data in, one typed table out: a partitioned dataset through a language model, and
+images through a model."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ DAYS = ("2026-11-21", "2026-11-22", "2026-11-23")
 TICKETS_PER_DAY = 40
 IMAGES = 300
 RECOGNIZED = 0.9
-"""Share of the images that the model must recognize. It knows them: it was trained on them in their original size."""
+"""Share of the images that the model must recognize. It knows them: it was trained on them in their
+original size."""
 
 S3CMD = f"kubectl exec -i -n {runs.NAMESPACE} deploy/s3 -- s3cmd"
 FILES = f"kubectl exec -n {runs.NAMESPACE} deploy/files --"
@@ -54,7 +56,10 @@ def _sort_tickets(terminal: Terminal) -> None:
         file="build-output/tickets.parquet",
     )
     types = {name: table.schema.field(name).type for name in TICKET_TYPES}
-    terminal.check(types == TICKET_TYPES, "one file has all results, with the types of the dataset and of the schema")
+    terminal.check(
+        types == TICKET_TYPES,
+        "one file has all results, with the types of the dataset and of the schema",
+    )
     days = [str(day) for day in table["dt"].to_pylist()]
     terminal.check(
         days == [day for day in DAYS for _ in range(TICKETS_PER_DAY)]
@@ -71,11 +76,18 @@ def _recognize_digits(terminal: Terminal) -> None:
     terminal.run("kubectl apply -f examples/images/config.yaml -f examples/images/run.yaml")
     done = runs.wait_for_success(terminal, "digits", timeout=120)
     folder = done["output"]["location"].partition("/")[2]
-    table = _table(terminal, f"{FILES} sh -c 'cat /data/{folder}/predictions/*'", file="build-output/digits.parquet")
+    table = _table(
+        terminal,
+        f"{FILES} sh -c 'cat /data/{folder}/predictions/*'",
+        file="build-output/digits.parquet",
+    )
     digits = [int(name[0]) for name in table["name"].to_pylist()]
-    right = sum(seen == digit for seen, digit in zip(table["prediction"].to_pylist(), digits, strict=True))
+    right = sum(
+        seen == digit for seen, digit in zip(table["prediction"].to_pylist(), digits, strict=True)
+    )
     terminal.check(
-        len(digits) == IMAGES and right >= RECOGNIZED * IMAGES, f"the model recognizes {right} of {IMAGES} digits"
+        len(digits) == IMAGES and right >= RECOGNIZED * IMAGES,
+        f"the model recognizes {right} of {IMAGES} digits",
     )
 
 

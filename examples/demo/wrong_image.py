@@ -1,4 +1,5 @@
-"""Scene 3: an image that does not exist. The run waits and its status explains why; the fix is applied."""
+"""Scene 3: an image that does not exist. The run waits and its status explains why; the fix is
+applied."""
 
 from __future__ import annotations
 
@@ -18,9 +19,13 @@ def play(terminal: Terminal) -> None:
     terminal.run("kubectl apply -f examples/wrong-image.yaml")
     waiting = runs.wait_for_reason(terminal, RUN, "ImagePullFailed", timeout=45)
     terminal.run(f"kubectl get inferencerun {RUN} -n {runs.NAMESPACE}")
-    terminal.run(f"""kubectl get inferencerun {RUN} -n {runs.NAMESPACE} -o jsonpath='{{.status.message}}{{"\\n"}}'""")
+    terminal.run(
+        f"""kubectl get inferencerun {RUN} -n {runs.NAMESPACE} -o jsonpath='{{.status.message}}{{"\\n"}}'"""
+    )
     terminal.check(
-        IMAGE in waiting["message"], "the status message contains the image's name", found=waiting["message"]
+        IMAGE in waiting["message"],
+        "the status message contains the image's name",
+        found=waiting["message"],
     )
 
     terminal.explain(

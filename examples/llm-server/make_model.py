@@ -1,4 +1,5 @@
-"""Writes a language model of half a megabyte with random weights: it answers nonsense, but a real server serves it.
+"""Writes a language model of half a megabyte with random weights: it answers nonsense, but a real
+server serves it.
 
 python make_model.py tiny.gguf
 python serve.py tiny.gguf
@@ -19,7 +20,13 @@ chance = np.random.default_rng(7)
 def write_tokens(writer: gguf.GGUFWriter) -> int:
     """A token per byte, so that any text can be encoded, and the most common letters."""
     letters = ["▁".encode(), *(letter.encode() for letter in "etaoinshrdlu")]
-    tokens = [b"<unk>", b"<s>", b"</s>", *(f"<0x{byte:02X}>".encode() for byte in range(256)), *letters]
+    tokens = [
+        b"<unk>",
+        b"<s>",
+        b"</s>",
+        *(f"<0x{byte:02X}>".encode() for byte in range(256)),
+        *letters,
+    ]
     writer.add_tokenizer_model("llama")
     writer.add_token_list(tokens)
     writer.add_token_scores([0.0] * len(tokens))
@@ -35,7 +42,9 @@ def write_weights(writer: gguf.GGUFWriter, *, tokens: int) -> None:
     """Random weights."""
 
     def random(name: str, *shape: int) -> None:
-        writer.add_tensor(f"{name}.weight", (chance.standard_normal(shape) * 0.05).astype(np.float32))
+        writer.add_tensor(
+            f"{name}.weight", (chance.standard_normal(shape) * 0.05).astype(np.float32)
+        )
 
     def ones(name: str) -> None:
         writer.add_tensor(f"{name}.weight", np.ones(WIDTH, np.float32))

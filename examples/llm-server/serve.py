@@ -14,7 +14,8 @@ SLOTS = 4
 
 
 def parameters(model: Path, *, host: str, port: int) -> CommonParams:
-    """Serve chat completions and embeddings, `SLOTS` at a time with `CONTEXT` tokens each, and metrics."""
+    """Serve chat completions and embeddings, `SLOTS` at a time with `CONTEXT` tokens each, and
+    metrics."""
     chosen = CommonParams()
     chosen.model.path = str(model)
     chosen.model_alias = [model.stem]
@@ -22,11 +23,13 @@ def parameters(model: Path, *, host: str, port: int) -> CommonParams:
     chosen.port = port
     chosen.n_parallel = SLOTS
     chosen.n_ctx = SLOTS * CONTEXT
-    chosen.kv_unified = True  # otherwise the vector of a text depends on the other texts that are embedded at the time
+    # otherwise the vector of a text depends on the other texts that are embedded at the time
+    chosen.kv_unified = True
     chosen.embedding = True
     chosen.pooling_type = llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     chosen.endpoint_metrics = True
-    # Threads wait for each other in a loop: on a busy machine, two are up to eighty times slower than one.
+    # Threads wait for each other in a loop: on a busy machine, two are up to eighty times slower
+    # than one.
     chosen.cpuparams.n_threads = 1
     chosen.cpuparams_batch.n_threads = 1
     return chosen

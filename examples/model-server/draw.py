@@ -1,4 +1,5 @@
-"""Writes images of handwritten digits, those of scikit-learn in four times their size, as portable graymaps.
+"""Writes images of handwritten digits, those of scikit-learn in four times their size, as portable
+graymaps.
 
 The name of a file begins with the digit that it shows: 7-0042.pgm. Usage: draw.py NUMBER FOLDER
 """
@@ -17,7 +18,9 @@ def main() -> None:
     for i, (image, digit) in enumerate(zip(digits.images[:number], digits.target, strict=False)):
         pixels = np.kron(image * 255 / 16, np.ones((4, 4))).astype(np.uint8)
         height, width = pixels.shape
-        (folder / f"{digit}-{i:04}.pgm").write_bytes(f"P5 {width} {height} 255\n".encode() + pixels.tobytes())
+        (folder / f"{digit}-{i:04}.pgm").write_bytes(
+            f"P5 {width} {height} 255\n".encode() + pixels.tobytes()
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Calls a model in this image without the server: reads rows from standard input and prints classes, both as JSON.
+"""Calls a model in this image without the server: reads rows from standard input and prints
+classes, both as JSON.
 
-The demo compares the results of runs with this output, which does not involve the runner or the V2 protocol.
-Usage: predict.py MODEL
+The demo compares the results of runs with this output, which does not involve the runner or the V2
+protocol. Usage: predict.py MODEL
 """
 
 import json

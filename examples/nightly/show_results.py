@@ -1,6 +1,8 @@
-"""Opens the results of a run as a data frame, and prints its first rows and how often each class was predicted.
+"""Opens the results of a run as a data frame, and prints its first rows and how often each class
+was predicted.
 
-Usage: show_results.py RUN [ENDPOINT]; ENDPOINT is where the S3 server of the cluster can be reached from here.
+Usage: show_results.py RUN [ENDPOINT]; ENDPOINT is where the S3 server of the cluster can be reached
+from here.
 """
 
 import sys

@@ -18,7 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from inferrun.cli.commands import application  # noqa: PLC0415
     except ModuleNotFoundError as error:
         text = f"this command requires optional dependencies ({error.name} is not installed)"
-        sys.stderr.write(f"error: {text}\nfix:   pip install 'inferrun[cli]', or '.[cli]' in a checkout\n")
+        sys.stderr.write(
+            f"error: {text}\nfix:   pip install 'inferrun[cli]', or '.[cli]' in a checkout\n"
+        )
         return USAGE_ERROR
     try:
         application(list(sys.argv[1:] if arguments is None else arguments), prog_name=program())
@@ -28,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def complete_for_kubectl() -> int:
-    """Print what completes `kubectl inferrun`: kubectl calls this program with the words, of which the last is incomplete."""
+    """Print what completes `kubectl inferrun`: kubectl calls this program with the words, of which
+    the last is incomplete."""
     words = sys.argv[1:]
     os.environ |= {
         "_INFERRUN_COMPLETE": "complete_bash",

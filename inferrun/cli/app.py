@@ -1,7 +1,8 @@
-"""The typer application, and what its commands have in common: how they connect, and how their errors become exit codes.
+"""The typer application, and what its commands have in common: how they connect, and how their
+errors become exit codes.
 
-A command is a coroutine that gets a connected client and returns its exit code. A mistake of the user is reported in two lines,
-the problem and its fix, and never with a traceback.
+A command is a coroutine that gets a connected client and returns its exit code. A mistake of the
+user is reported in two lines, the problem and its fix, and never with a traceback.
 """
 
 import asyncio
@@ -106,17 +107,24 @@ def fail(message: str, *, fix: str = "") -> None:
 
 NamespaceOption = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the context."),
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the context."
+    ),
 ]
 ContextOption = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Context in the kubeconfig. Default: the current one."),
 ]
-KubeconfigOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Kubeconfig. Default: as in kubectl.")]
+KubeconfigOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Kubeconfig. Default: as in kubectl.")
+]
 
 
 def _connection(
-    *, namespace: NamespaceOption = None, context: ContextOption = None, kubeconfig: KubeconfigOption = None
+    *,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
     """The options of every command that connects to a server."""
 
@@ -133,7 +141,8 @@ def _writing() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at its end
+        # for what Python flushes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise typer.Exit(CommandExit.CLOSED) from error
         fail(f"{error.filename or 'the output'} cannot be written: {error.strerror or error}")
@@ -141,8 +150,8 @@ def _writing() -> Iterator[None]:
 
 
 def add_command(function: Command, *, panel: str) -> None:
-    """Add a command, under the name of its function. A coroutine gets a client as its first argument, and the options of
-    `_connection` after its own.
+    """Add a command, under the name of its function. A coroutine gets a client as its first
+    argument, and the options of `_connection` after its own.
     """
     name = function.__name__.rstrip("_").replace("_", "-")
     if not inspect.iscoroutinefunction(function):
@@ -159,12 +168,26 @@ def add_command(function: Command, *, panel: str) -> None:
             try:
                 code: int = await function(client, **given)
             except RunNotFound as error:
-                words = (word for value in given.values() for word in (value if isinstance(value, list) else [value]))
-                wrong = next((word for word in words if isinstance(word, str) and word and word in str(error)), "")
+                words = (
+                    word
+                    for value in given.values()
+                    for word in (value if isinstance(value, list) else [value])
+                )
+                wrong = next(
+                    (
+                        word
+                        for word in words
+                        if isinstance(word, str) and word and word in str(error)
+                    ),
+                    "",
+                )
                 hint = ""
-                with suppress(ClientError):  # whoever may read one run need not be allowed to list all
+                # whoever may read one run need not be allowed to list all
+                with suppress(ClientError):
                     hint = did_you_mean(wrong, [run.metadata.name for run in await client.list()])
-                raise RunNotFound(f"{error}{hint}", fix=f"list what exists: {program()} get -A") from error
+                raise RunNotFound(
+                    f"{error}{hint}", fix=f"list what exists: {program()} get -A"
+                ) from error
             return code
 
         run_connected(work, namespace=namespace, context=context, kubeconfig=kubeconfig)
@@ -177,7 +200,8 @@ def add_command(function: Command, *, panel: str) -> None:
 
 
 def run_connected(
-    work: Callable[[AsyncClient], Coroutine[Any, Any, int]],  # Any: of a coroutine that yields nothing
+    # Any: of a coroutine that yields nothing
+    work: Callable[[AsyncClient], Coroutine[Any, Any, int]],
     *,
     namespace: str | None,
     context: str | None,
@@ -186,14 +210,17 @@ def run_connected(
     """Execute a command with a client, and exit with its code."""
 
     async def connected() -> int:
-        async with await AsyncClient.connect(namespace=namespace, context=context, kubeconfig=kubeconfig) as client:
+        async with await AsyncClient.connect(
+            namespace=namespace, context=context, kubeconfig=kubeconfig
+        ) as client:
             with kubernetes_errors("the object"):
                 return await work(client)
 
     raise typer.Exit(execute(connected))
 
 
-def execute(work: Callable[[], Coroutine[Any, Any, int]]) -> int:  # Any: of a coroutine that yields nothing
+# Any: of a coroutine that yields nothing
+def execute(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Execute a command; returns the exit code."""
     try:
         return asyncio.run(work())

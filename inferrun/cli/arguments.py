@@ -16,20 +16,29 @@ from inferrun.resources.cron import DEFAULT_TIME_ZONE
 COMPLETION_SECONDS: Final = 3.0
 
 
-def _completion(kind: Literal["run", "schedule", "config"]) -> Callable[[typer.Context, str], list[str]]:
-    """Completes with the names that start with what was typed; with no name if the cluster does not answer at once."""
+def _completion(
+    kind: Literal["run", "schedule", "config"],
+) -> Callable[[typer.Context, str], list[str]]:
+    """Completes with the names that start with what was typed; with no name if the cluster does not
+    answer at once."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         async def names() -> list[str]:
             given = context.params.get
             connecting = AsyncClient.connect(
-                namespace=given("namespace"), context=given("context"), kubeconfig=given("kubeconfig")
+                namespace=given("namespace"),
+                context=given("context"),
+                kubeconfig=given("kubeconfig"),
             )
             async with asyncio.timeout(COMPLETION_SECONDS), await connecting as client:
                 if kind == "config":
                     configs = client.kube.items(CONFIGS, client.namespace, page_size=100)
                     return [item["metadata"]["name"] async for item in configs]
-                return [one.metadata.name for one in await client.list() if kind == "run" or one.spec.is_schedule]
+                return [
+                    one.metadata.name
+                    for one in await client.list()
+                    if kind == "run" or one.spec.is_schedule
+                ]
 
         try:
             return [name for name in asyncio.run(names()) if name.startswith(incomplete)]
@@ -42,11 +51,17 @@ def _completion(kind: Literal["run", "schedule", "config"]) -> Callable[[typer.C
 complete_runs: Final = _completion("run")
 complete_schedules: Final = _completion("schedule")
 
-Name = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.", autocompletion=complete_runs)]
-Names = Annotated[list[str], typer.Argument(metavar="RUN", help="Names of runs.", autocompletion=complete_runs)]
+Name = Annotated[
+    str, typer.Argument(metavar="RUN", help="Name of the run.", autocompletion=complete_runs)
+]
+Names = Annotated[
+    list[str], typer.Argument(metavar="RUN", help="Names of runs.", autocompletion=complete_runs)
+]
 AnyNames = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN", help="Names of runs. Default: all.", autocompletion=complete_runs),
+    typer.Argument(
+        metavar="RUN", help="Names of runs. Default: all.", autocompletion=complete_runs
+    ),
 ]
 Config = Annotated[
     str | None,
@@ -57,11 +72,18 @@ Config = Annotated[
     ),
 ]
 Schedule = Annotated[
-    str, typer.Argument(metavar="SCHEDULE", help="Name of the schedule.", autocompletion=complete_schedules)
+    str,
+    typer.Argument(
+        metavar="SCHEDULE", help="Name of the schedule.", autocompletion=complete_schedules
+    ),
 ]
 AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")]
-Selector = Annotated[str, typer.Option("--selector", "-l", metavar="LABELS", help="Only runs with these labels.")]
-Wait = Annotated[bool, typer.Option("--wait", "-w", help="Wait until the run has ended, and show its progress.")]
+Selector = Annotated[
+    str, typer.Option("--selector", "-l", metavar="LABELS", help="Only runs with these labels.")
+]
+Wait = Annotated[
+    bool, typer.Option("--wait", "-w", help="Wait until the run has ended, and show its progress.")
+]
 Output = Annotated[
     OutputFormat | None,
     typer.Option(
@@ -85,13 +107,18 @@ def pairs(texts: Sequence[str] | None, *, option: str) -> dict[str, str]:
 
 
 def instant(text: str, time_zone: str | None) -> datetime:
-    """The time that a user has typed; without an offset it is one of the time zone, and a date is its midnight.
+    """The time that a user has typed; without an offset it is one of the time zone, and a date is
+    its midnight.
 
     Raises InvalidRequest.
     """
     try:
         found = datetime.fromisoformat(text)
-        return found if found.tzinfo else found.replace(tzinfo=ZoneInfo(time_zone or DEFAULT_TIME_ZONE))
+        return (
+            found
+            if found.tzinfo
+            else found.replace(tzinfo=ZoneInfo(time_zone or DEFAULT_TIME_ZONE))
+        )
     except (ValueError, KeyError, OSError) as error:
         given = f"{text!r} in time zone {time_zone or DEFAULT_TIME_ZONE}"
         example = "allowed are dates and times such as 2026-11-21, 2026-11-21T06:00 and 2026-11-21T06:00:00Z"

@@ -1,6 +1,7 @@
 """The application with all its commands, in the order of its help; last those of other packages.
 
-A package adds a command by an entry point of the group `inferrun.commands`: a function like those of the built-in ones.
+A package adds a command by an entry point of the group `inferrun.commands`: a function like those
+of the built-in ones.
 """
 
 import sys
@@ -38,10 +39,14 @@ def _print_version(is_asked: bool) -> None:  # noqa: FBT001 -- typer calls it
 def options(
     *,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+        ),
     ] = False,
 ) -> None:
-    """Batch inference on Kubernetes: start runs, follow them, and find out why one waits or has failed."""
+    """Batch inference on Kubernetes: start runs, follow them, and find out why one waits or has
+    failed."""
 
 
 for panel, commands in COMMANDS.items():
@@ -52,7 +57,9 @@ for point in entry_points(group="inferrun.commands"):
     try:
         add_command(point.load(), panel="Other packages")
     except (ImportError, AttributeError) as error:  # the other commands work nevertheless
-        sys.stderr.write(f"warning: the command {point.name} of another package cannot be loaded: {error}\n")
+        sys.stderr.write(
+            f"warning: the command {point.name} of another package cannot be loaded: {error}\n"
+        )
 
 application: Final = typer.main.get_command(app)
 """The command line, ready to be called."""

@@ -1,8 +1,8 @@
 """Checks whether an installed CustomResourceDefinition is compatible with this version. Pure.
 
-The version must be served with its status subresource. The schema must contain every field of the models: it may be an old one
-that no release manages. And it must have the rule that protects outcomes: the definitions of the Krateo
-controller have the same names but no such rule.
+The version must be served with its status subresource. The schema must contain every field of the
+models: it may be an old one that no release manages. And it must have the rule that protects
+outcomes: the definitions of the Krateo controller have the same names but no such rule.
 """
 
 from collections.abc import Iterator
@@ -43,12 +43,16 @@ def judge_definition(name: str, stored: Object | None) -> Finding:
 
 
 def _incompatibility(name: str, stored: Object) -> str:
-    version = next((entry for entry in stored["spec"]["versions"] if entry["name"] == wellknown.VERSION), None)
+    version = next(
+        (entry for entry in stored["spec"]["versions"] if entry["name"] == wellknown.VERSION), None
+    )
     if version is None or not version.get("served"):
         return f"it does not serve version {wellknown.VERSION}"
     conditions = stored.get("status", {}).get("conditions") or []
     if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
-        refused = "; ".join(str(one.get("message", "")) for one in conditions if one["status"] != "True")
+        refused = "; ".join(
+            str(one.get("message", "")) for one in conditions if one["status"] != "True"
+        )
         return f"the API server does not serve it: {refused or 'no reason given'}"
     root = version.get("schema", {}).get("openAPIV3Schema", {})
     if missing := missing_fields(name, root):
@@ -62,10 +66,14 @@ def _incompatibility(name: str, stored: Object) -> str:
 
 
 def missing_fields(name: str, root: Object) -> list[str]:
-    """The fields of the models that are missing in the schema of a definition, such as spec.pendingTimeoutSeconds."""
+    """The fields of the models that are missing in the schema of a definition, such as
+    spec.pendingTimeoutSeconds."""
     spec, status = MODELS[name]
     parts = root.get("properties", {})
-    return [*_missing(spec, parts.get("spec", {}), "spec"), *_missing(status, parts.get("status", {}), "status")]
+    return [
+        *_missing(spec, parts.get("spec", {}), "spec"),
+        *_missing(status, parts.get("status", {}), "status"),
+    ]
 
 
 def _missing(model: type[BaseModel], schema: Object, path: str) -> Iterator[str]:

@@ -38,11 +38,14 @@ STAGE_MARKS: Final = {
 
 
 async def describe(client: AsyncClient, name: Name) -> int:
-    """Show a run or a schedule in detail: why it waits or has failed, its attempts, Events, last log lines and links."""
+    """Show a run or a schedule in detail: why it waits or has failed, its attempts, Events, last
+    log lines and links."""
     run = await client.get(name)
     console, now = stdout(), client.kube.now()
     console.print(Text(f"{run.metadata.name}  ", style="bold"), phase_text(run), sep="", end="\n\n")
-    print_fields((heading, value) for heading, value in _fields(run, now=now) if value not in ("", None))
+    print_fields(
+        (heading, value) for heading, value in _fields(run, now=now) if value not in ("", None)
+    )
     if not run.spec.is_schedule:
         _print_stages(console, run)
         _print_attempts(console, run, now=now)
@@ -72,19 +75,33 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
     yield "namespace", run.metadata.namespace
     is_own = run.config_namespace == run.metadata.namespace
     yield "config", run.config_name if is_own else f"{run.config_namespace}/{run.config_name}"
-    yield "schedule", f"{spec.schedule} ({spec.time_zone or DEFAULT_TIME_ZONE})" if spec.schedule else ""
+    yield (
+        "schedule",
+        f"{spec.schedule} ({spec.time_zone or DEFAULT_TIME_ZONE})" if spec.schedule else "",
+    )
     yield "of schedule", run.schedule_owner.name if run.schedule_owner else ""
     if spec.backfill is not None:
-        which, runs = spec.backfill.which or BackfillSelection.MISSING, spec.backfill.concurrency or 1
+        which, runs = (
+            spec.backfill.which or BackfillSelection.MISSING,
+            spec.backfill.concurrency or 1,
+        )
         yield "back-fill of", f"{spec.backfill.schedule}, {which.lower()} runs, {runs} at a time"
         yield "times", f"{rfc3339(spec.backfill.start)} to {rfc3339(spec.backfill.end)}"
     if status.backfill is not None:
         counts = status.backfill
-        ended = f"{counts.succeeded:,} succeeded, {counts.failed:,} failed, {counts.skipped:,} skipped"
+        ended = (
+            f"{counts.succeeded:,} succeeded, {counts.failed:,} failed, {counts.skipped:,} skipped"
+        )
         yield "runs", f"{counts.total:,} total, {ended}, {counts.running:,} in progress"
-        yield "estimated end", moment(counts.estimated_completion_time, now=now) if not status.is_terminal else ""
+        yield (
+            "estimated end",
+            moment(counts.estimated_completion_time, now=now) if not status.is_terminal else "",
+        )
     if status.input_run is not None:
-        yield "input of run", f"{status.input_run.name} ({status.input_run.phase or 'does not exist yet'})"
+        yield (
+            "input of run",
+            f"{status.input_run.name} ({status.input_run.phase or 'does not exist yet'})",
+        )
     yield "retry of", spec.retry_of
     yield "interval", spec.interval
     for key, value in list((spec.parameters or {}).items())[:SHOWN_PARAMETERS]:
@@ -93,12 +110,21 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
         yield "progress", run_facts(run, now=now)
         if sent := status.pace.requests:
             each = f"{status.pace.request_seconds / sent:.1f} s each on average"
-            yield "requests", f"{sent:,} of the current Pod, {each}, {status.pace.failed_requests:,} of them failed"
+            yield (
+                "requests",
+                f"{sent:,} of the current Pod, {each}, {status.pace.failed_requests:,} of them failed",
+            )
     if records is not None:
         total = "?" if records.total is None else f"{records.total:,}"
-        yield "records", f"{total} total, {records.completed:,} predicted, {records.failed:,} failed"
+        yield (
+            "records",
+            f"{total} total, {records.completed:,} predicted, {records.failed:,} failed",
+        )
     if usage is not None:
-        yield "tokens", f"{usage.prompt_tokens:,} in requests, {usage.completion_tokens:,} in responses"
+        yield (
+            "tokens",
+            f"{usage.prompt_tokens:,} in requests, {usage.completion_tokens:,} in responses",
+        )
     yield "created", moment(run.metadata.creation_timestamp, now=now)
     yield "started", moment(status.start_time, now=now)
     yield "ended", moment(status.completion_time, now=now)
@@ -113,7 +139,10 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
         yield "next", moment(time, now=now)
     for one in status.active:
         yield "active", one.name
-    yield "suspended", "yes; it goes on after inferrun resume" if spec.suspend and not status.is_terminal else ""
+    yield (
+        "suspended",
+        "yes; it goes on after inferrun resume" if spec.suspend and not status.is_terminal else "",
+    )
     yield "deleted", moment(status.delete_after, now=now)
 
 
@@ -147,7 +176,12 @@ def _print_attempts(console: Console, run: InferenceRun, *, now: datetime) -> No
     console.print("\nAttempts", style="bold")
     print_table(("ATTEMPT", "STARTED", "ENDED", "EXIT", "REASON", "NODE", "POD"), rows)
     failed = [one for one in run.status.attempts if one.exit_code != 0]
-    print_fields((f"attempt {one.attempt}:", text) for one in failed for text in (one.message, one.log) if text)
+    print_fields(
+        (f"attempt {one.attempt}:", text)
+        for one in failed
+        for text in (one.message, one.log)
+        if text
+    )
 
 
 async def _events(client: AsyncClient, run: InferenceRun) -> list[Object]:
@@ -155,22 +189,33 @@ async def _events(client: AsyncClient, run: InferenceRun) -> list[Object]:
     namespace, selector = run.metadata.namespace, f"{wellknown.LABEL_RUN_UID}={run.metadata.uid}"
     uids: list[str] = [run.metadata.uid]
     found: list[Object] = []
-    with suppress(KubeError):  # whoever may read runs need not be allowed to read Jobs, Pods and Events
+    # whoever may read runs need not be allowed to read Jobs, Pods and Events
+    with suppress(KubeError):
         for resource in (JOBS, PODS):
             uids += [
                 str(item["metadata"]["uid"])
-                async for item in client.kube.items(resource, namespace, page_size=100, labelSelector=selector)
+                async for item in client.kube.items(
+                    resource, namespace, page_size=100, labelSelector=selector
+                )
             ]
     with suppress(KubeError):
         for uid in uids[:SHOWN_EVENTS]:
-            page = await client.kube.list(EVENTS, namespace, fieldSelector=f"involvedObject.uid={uid}", limit="50")
+            page = await client.kube.list(
+                EVENTS, namespace, fieldSelector=f"involvedObject.uid={uid}", limit="50"
+            )
             found += page.get("items") or []
-    # Some times have fractions of a second, before whose point the Z of others would be sorted wrongly.
+    # Some times have fractions of a second, before whose point the Z of others would be sorted
+    # wrongly.
     return sorted(found, key=lambda event: _time_of(event).removesuffix("Z"))[-SHOWN_EVENTS:]
 
 
 def _time_of(event: Object) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+    return str(
+        event.get("lastTimestamp")
+        or event.get("eventTime")
+        or event["metadata"].get("creationTimestamp")
+        or ""
+    )
 
 
 def _event_row(event: Object, *, now: datetime) -> tuple[object, ...]:
@@ -192,8 +237,18 @@ def _links(run: InferenceRun) -> Iterator[tuple[str, object]]:
     elif run.spec.backfill is None:
         yield "log", f"{program()} logs {place}"
         has_failures = status.records is not None and status.records.failed > 0
-        yield "results", f"{program()} results {place}" if status.output is not None and status.is_terminal else ""
-        yield "errors", f"{program()} errors {place}" if has_failures and status.phase is Phase.SUCCEEDED else ""
+        yield (
+            "results",
+            f"{program()} results {place}"
+            if status.output is not None and status.is_terminal
+            else "",
+        )
+        yield (
+            "errors",
+            f"{program()} errors {place}"
+            if has_failures and status.phase is Phase.SUCCEEDED
+            else "",
+        )
         is_incomplete = status.phase is Phase.FAILED or (has_failures and status.is_terminal)
         yield "again", f"{program()} retry {place}" if is_incomplete else ""
     yield "as YAML", f"kubectl get inferencerun {place} -o yaml"

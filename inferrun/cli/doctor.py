@@ -1,6 +1,8 @@
-"""`inferrun doctor`: diagnoses an installation in a cluster and its Temporal server. It changes nothing.
+"""`inferrun doctor`: diagnoses an installation in a cluster and its Temporal server. It changes
+nothing.
 
-`examine` queries the servers and evaluates the responses with pure functions; `diagnose` prints what it finds.
+`examine` queries the servers and evaluates the responses with pure functions; `diagnose` prints
+what it finds.
 """
 
 import os
@@ -31,8 +33,8 @@ REVIEWS: Final = Resource("authorization.k8s.io/v1", "subjectaccessreviews")
 SETTINGS: Final = "inferrun-config"
 
 OLDEST_MINOR: Final = 33
-"""Kubernetes 1.33: success policies and limits of retries per index of Jobs are stable since that version, and so is that an
-update of an object is validated only where it changes."""
+"""Kubernetes 1.33: success policies and limits of retries per index of Jobs are stable since that
+version, and so is that an update of an object is validated only where it changes."""
 
 TEMPORAL_FIX: Final = (
     "set TEMPORAL_ADDRESS=HOST:PORT to an address that is reachable from this machine; for a server in the cluster, use\n"
@@ -53,17 +55,28 @@ Connect = Callable[[Installed], Awaitable[TemporalServer]]
 """Connects to Temporal with the settings of the installation. Raises TemporalUnavailable."""
 
 
-async def examine(question: Question, cluster: KubeClient, connect_temporal: Connect) -> list[Finding]:
+async def examine(
+    question: Question, cluster: KubeClient, connect_temporal: Connect
+) -> list[Finding]:
     """All findings; checks that are not possible are reported as unknown."""
     version = await _version(cluster)
     if version.fix:  # nothing else can be checked
         return [version]
     definitions = [await _definition(cluster, name) for name in MODELS]
-    namespace, release, installed = question.install_namespace, question.release, Installed(accounts={})
+    namespace, release, installed = (
+        question.install_namespace,
+        question.release,
+        Installed(accounts={}),
+    )
     try:
         selector = f"app.kubernetes.io/name=inferrun,app.kubernetes.io/instance={release}"
-        deployments = (await cluster.list(DEPLOYMENTS, namespace, labelSelector=selector)).get("items") or []
-        programs = [judge_program(one, deployments, namespace=namespace, release=release) for one in COMPONENTS]
+        deployments = (await cluster.list(DEPLOYMENTS, namespace, labelSelector=selector)).get(
+            "items"
+        ) or []
+        programs = [
+            judge_program(one, deployments, namespace=namespace, release=release)
+            for one in COMPONENTS
+        ]
         installed = Installed.read(deployments)
     except KubeError as error:
         programs = [unknown(f"Deployments in namespace {namespace}", str(error))]
@@ -76,7 +89,9 @@ async def examine(question: Question, cluster: KubeClient, connect_temporal: Con
         *await _tried(settings, _settings(settings, question, cluster)),
         *await _permissions(question, cluster, installed),
         *await _tried(others, _other_installations(question, cluster, installed)),
-        *await _temporal(installed, await _installation(cluster, installed, question), question, connect_temporal),
+        *await _temporal(
+            installed, await _installation(cluster, installed, question), question, connect_temporal
+        ),
     ]
 
 
@@ -94,7 +109,10 @@ async def _version(cluster: KubeClient) -> Finding:
     except KubeError as error:
         fix = "select the right cluster with --kubeconfig FILE and --context NAME; test: kubectl version"
         return problem("cluster", str(error), fix=fix)
-    version, minor = str(answer.get("gitVersion", "")), re.match(r"\d+", str(answer.get("minor", "")))
+    version, minor = (
+        str(answer.get("gitVersion", "")),
+        re.match(r"\d+", str(answer.get("minor", ""))),
+    )
     if answer.get("major") == "1" and minor is not None and int(minor[0]) < OLDEST_MINOR:
         fix = f"upgrade to Kubernetes 1.{OLDEST_MINOR} or newer"
         return problem("cluster", f"Kubernetes {version} is too old", fix=fix)
@@ -112,7 +130,9 @@ async def _definition(cluster: KubeClient, name: str) -> Finding:
                 await cluster.list(Resource(f"{group}/v1", plural), limit="1")
             except NotFound:
                 return problem(what, "it is not installed", fix=DEFINITIONS_FIX)
-        return unknown(what, "you are not allowed to read definitions, so its version cannot be checked")
+        return unknown(
+            what, "you are not allowed to read definitions, so its version cannot be checked"
+        )
     except KubeError as error:
         return unknown(what, str(error))
 
@@ -126,9 +146,16 @@ async def _settings(what: str, question: Question, cluster: KubeClient) -> list[
     return [problem(what, text, fix=fix) for text in problems] or [ok(what, "all values are valid")]
 
 
-async def _permissions(question: Question, cluster: KubeClient, installed: Installed) -> list[Finding]:
-    """The findings about the user, and about the service accounts in each namespace; empty means all namespaces."""
-    home, shim, worker = question.install_namespace, installed.accounts.get("shim"), installed.accounts.get("worker")
+async def _permissions(
+    question: Question, cluster: KubeClient, installed: Installed
+) -> list[Finding]:
+    """The findings about the user, and about the service accounts in each namespace; empty means
+    all namespaces."""
+    home, shim, worker = (
+        question.install_namespace,
+        installed.accounts.get("shim"),
+        installed.accounts.get("worker"),
+    )
     findings = []
     for account, permissions, place in [
         ("", PERSON, question.namespace),
@@ -142,17 +169,25 @@ async def _permissions(question: Question, cluster: KubeClient, installed: Insta
         if account is None:
             continue
         where = f"namespace {place}" if place else "all namespaces"
-        what = f"permissions of service account {account} in {where}" if account else f"your permissions in {where}"
+        what = (
+            f"permissions of service account {account} in {where}"
+            if account
+            else f"your permissions in {where}"
+        )
         denied = []
         try:
             for one in permissions:
-                review = access_review(one, namespace=place, account=account, account_namespace=home)
+                review = access_review(
+                    one, namespace=place, account=account, account_namespace=home
+                )
                 answer = await cluster.create(REVIEWS if account else SELF_REVIEWS, None, review)
                 if not answer.get("status", {}).get("allowed"):
                     denied.append(one)
         except KubeError as error:
             is_reserved = bool(account) and isinstance(error, Forbidden)
-            findings.append(unknown(what, "only administrators may check them" if is_reserved else str(error)))
+            findings.append(
+                unknown(what, "only administrators may check them" if is_reserved else str(error))
+            )
         else:
             findings.append(judge_permissions(what, denied, namespace="" if account else place))
     return findings
@@ -162,21 +197,32 @@ async def _installation(cluster: KubeClient, installed: Installed, question: Que
     """The id of this installation, which its workers carry; empty if unknown."""
     known = ""
     with suppress(KubeError):
-        known = await recorded_cluster(cluster, question.install_namespace) if installed.release else ""
+        known = (
+            await recorded_cluster(cluster, question.install_namespace) if installed.release else ""
+        )
     return join_id(release=installed.release, cluster=known) if known else ""
 
 
-async def _other_installations(question: Question, cluster: KubeClient, installed: Installed) -> list[Finding]:
+async def _other_installations(
+    question: Question, cluster: KubeClient, installed: Installed
+) -> list[Finding]:
     shims = (await cluster.list(DEPLOYMENTS, labelSelector=SHIMS)).get("items") or []
     own, found = (question.install_namespace, question.release), []
     for shim in shims:
         metadata = shim["metadata"]
-        other = (metadata["namespace"], (metadata.get("labels") or {}).get("app.kubernetes.io/instance", ""))
+        other = (
+            metadata["namespace"],
+            (metadata.get("labels") or {}).get("app.kubernetes.io/instance", ""),
+        )
         both, places = set(installed.watched), set(Installed.read([shim]).watched)
         shared = both & places if "" not in both | places else both if "" in places else places
         if other != own and shared:
-            what = f"namespaces {', '.join(sorted(shared))}" if "" not in shared else "all namespaces"
-            detail = f"served by another installation, too: release {other[1]} in namespace {other[0]}"
+            what = (
+                f"namespaces {', '.join(sorted(shared))}" if "" not in shared else "all namespaces"
+            )
+            detail = (
+                f"served by another installation, too: release {other[1]} in namespace {other[0]}"
+            )
             found.append(problem(what, detail, fix=SERVED_TWICE_FIX))
     return found
 
@@ -190,9 +236,7 @@ async def _temporal(
         return [problem("Temporal", f"no response from {error}", fix=TEMPORAL_FIX)]
     namespace = server.namespace
     queue = os.environ.get("INFERRUN_TASK_QUEUE") or installed.task_queue or DEFAULT_TASK_QUEUE
-    restart = (
-        f"kubectl -n {question.install_namespace} rollout restart deployment -l app.kubernetes.io/component=worker"
-    )
+    restart = f"kubectl -n {question.install_namespace} rollout restart deployment -l app.kubernetes.io/component=worker"
 
     async def find_pollers(kind: str) -> list[Finding]:
         pollers = await server.pollers(queue, kind)
@@ -202,7 +246,10 @@ async def _temporal(
     try:
         if not await server.has_namespace():
             fix = f"temporal operator namespace create -n {namespace}, or set TEMPORAL_NAMESPACE"
-            return [*found, problem("Temporal namespace", f"namespace {namespace} does not exist", fix=fix)]
+            return [
+                *found,
+                problem("Temporal namespace", f"namespace {namespace} does not exist", fix=fix),
+            ]
         found.append(ok("Temporal namespace", namespace))
     except TemporalUnavailable as error:
         found.append(unknown("Temporal namespace", str(error)))
@@ -231,7 +278,9 @@ async def diagnose(question: Question, api: KubeClient, *, source: str) -> int:
 
     async def connect(installed: Installed) -> TemporalServer:
         address = installed.temporal_address or "127.0.0.1:7233"
-        return await temporal_server.connect(address=address, namespace=installed.temporal_namespace)
+        return await temporal_server.connect(
+            address=address, namespace=installed.temporal_namespace
+        )
 
     findings = await examine(question, api, connect)
     print(source, *lines(findings), summary(findings), sep="\n")

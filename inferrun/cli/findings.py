@@ -47,7 +47,8 @@ def unknown(what: str, detail: str) -> Finding:
 def lines(findings: Iterable[Finding]) -> Iterator[str]:
     """The findings as lines of text, with the fix below each problem.
 
-    Names of other installations and workers are chosen by whoever writes a Lease or polls a task queue.
+    Names of other installations and workers are chosen by whoever writes a Lease or polls a task
+    queue.
     """
     for finding in findings:
         detail = f": {finding.detail}" if finding.detail else ""
@@ -61,7 +62,9 @@ def summary(findings: Iterable[Finding]) -> str:
     states = [finding.state for finding in findings]
     wrong, unseen = states.count(State.PROBLEM), states.count(State.UNKNOWN)
     text = "no problems" if not wrong else f"{wrong} problem{'s' if wrong > 1 else ''}"
-    return f"{text}, {states.count(State.OK)} checks passed" + (f", {unseen} not possible" if unseen else "")
+    return f"{text}, {states.count(State.OK)} checks passed" + (
+        f", {unseen} not possible" if unseen else ""
+    )
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

@@ -43,32 +43,41 @@ async def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for more lines until the run has ended.")
     ] = False,
-    tail: Annotated[int | None, typer.Option(min=0, metavar="LINES", help="Only the last lines of each Pod.")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Print the lines as the Pods have written them.")] = False,
+    tail: Annotated[
+        int | None, typer.Option(min=0, metavar="LINES", help="Only the last lines of each Pod.")
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print the lines as the Pods have written them.")
+    ] = False,
 ) -> int:
     """Print the logs of a run, of all its attempts and shards.
 
-    With --follow, it waits for the Pod, and goes on with those of further attempts. The lines of the built-in runner, which are
-    JSON, are printed as text.
+    With --follow, it waits for the Pod, and goes on with those of further attempts. The lines of
+    the built-in runner, which are JSON, are printed as text.
     """
     console, is_empty = stdout(), True
     current = await client.get(name)
     if current.spec.is_schedule:
         raise InvalidRequest(
-            f"{current.ref} is a schedule, which has no log", fix=f"name one of its runs: {program()} get"
+            f"{current.ref} is a schedule, which has no log",
+            fix=f"name one of its runs: {program()} get",
         )
     if follow and not current.status.is_terminal and not current.status.running_since:
         stderr().print(
-            f"waiting for the Pod: {one_line(current.status.message or str(current.status.phase))}", style="dim"
+            f"waiting for the Pod: {one_line(current.status.message or str(current.status.phase))}",
+            style="dim",
         )
     try:
         async with aclosing(client.logs(name, follow=follow, tail=tail)) as lines:
             async for line in lines:
                 is_empty = False
-                console.print(Text(printable(line.text, limit=LINE_LIMIT)) if raw else log_text(line))
+                console.print(
+                    Text(printable(line.text, limit=LINE_LIMIT)) if raw else log_text(line)
+                )
     except asyncio.CancelledError:  # Ctrl-C
         stderr().print(
-            f"\nthe run goes on; come back with: {program()} logs -f {named(client, current)}", style="yellow"
+            f"\nthe run goes on; come back with: {program()} logs -f {named(client, current)}",
+            style="yellow",
         )
         raise
     if is_empty:
@@ -79,7 +88,8 @@ async def logs(
 
 
 def log_text(line: LogLine) -> Text:
-    """A line for people: those of the built-in runner as time, message and fields, others as they are."""
+    """A line for people: those of the built-in runner as time, message and fields, others as they
+    are."""
     text = Text()
     if line.shard is not None:
         text.append(f"shard {line.shard} ", style="magenta")
@@ -103,14 +113,19 @@ def log_text(line: LogLine) -> Text:
         case "progress" if isinstance(fields.get("records"), dict):
             text.append(one_line(_progress(fields["records"], fields.get("pace"))), style="cyan")
         case "warm-up":
-            text.append(one_line(f"waiting for the model: {fields.get('seen')}", limit=LINE_LIMIT), style="yellow")
+            text.append(
+                one_line(f"waiting for the model: {fields.get('seen')}", limit=LINE_LIMIT),
+                style="yellow",
+            )
         case _:
             text.append(printable(line.text, limit=LINE_LIMIT))
     return text
 
 
 def _progress(records: dict[str, Any], pace: object) -> str:  # Any: whatever a Pod writes
-    total, completed, failed = (_number(records.get(key)) for key in ("total", "completed", "failed"))
+    total, completed, failed = (
+        _number(records.get(key)) for key in ("total", "completed", "failed")
+    )
     rate = f", {_number(pace.get('recordsPerSecond'))} records/s" if isinstance(pace, dict) else ""
     return f"{completed} of {total} predicted, {failed} failed{rate}"
 
@@ -124,9 +139,12 @@ async def top(
     *,
     all_namespaces: AllNamespaces = False,
     selector: Selector = "",
-    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time between two updates.")] = 3,
+    every: Annotated[
+        float, typer.Option(min=1, metavar="SECONDS", help="Time between two updates.")
+    ] = 3,
     once: Annotated[
-        bool, typer.Option("--once", help="Print the table once. Default if it is not for a terminal.")
+        bool,
+        typer.Option("--once", help="Print the table once. Default if it is not for a terminal."),
     ] = False,
 ) -> int:
     """Show the runs in progress, live: their progress, rates, and the time left. Ctrl-C ends it."""
@@ -150,7 +168,8 @@ async def top(
 def top_view(
     runs: Sequence[InferenceRun], *, place: str, now: datetime, width: int, has_namespaces: bool
 ) -> RenderableType:
-    """A line of totals, and the table of the runs that have not ended, with fewer columns in a narrow terminal."""
+    """A line of totals, and the table of the runs that have not ended, with fewer columns in a
+    narrow terminal."""
     active = [run for run in runs if not run.status.is_terminal and not run.spec.is_schedule]
     rate = sum(run.status.pace.records_per_second for run in active if run.status.pace)
     phases = ", ".join(
@@ -158,19 +177,29 @@ def top_view(
         for phase in ("Running", "Pending", "Suspended")
         if (number := sum(str(run.status.phase or "Pending") == phase for run in active))
     )
-    head = Text("  ".join((one_line(place), phases or "no runs in progress", f"{rate:,} records/s")), style="bold")
+    head = Text(
+        "  ".join((one_line(place), phases or "no runs in progress", f"{rate:,} records/s")),
+        style="bold",
+    )
     head.append(f"  {now:%H:%M:%S}", style="dim")
     if not active:
         return head
     left_out = set() if has_namespaces else {"NAMESPACE"}
     left_out |= {"%"} if width >= MEDIUM_TERMINAL else {"DONE", "FAILED"}
     left_out |= set() if width >= WIDE_TERMINAL else {"PROGRESS", "REQUESTS", "ATTEMPT"}
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
-    rows = [{key: value for key, value in _top_row(run, now=now).items() if key not in left_out} for run in active]
+    table = Table(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False
+    )
+    rows = [
+        {key: value for key, value in _top_row(run, now=now).items() if key not in left_out}
+        for run in active
+    ]
     for key in rows[0]:
         # Texts continue in a second line, so that all numbers are visible.
         is_text = key in {"NAMESPACE", "NAME", "PHASE"}
-        table.add_column(key, no_wrap=not is_text, overflow="fold", justify="right" if key in NUMBERS else "left")
+        table.add_column(
+            key, no_wrap=not is_text, overflow="fold", justify="right" if key in NUMBERS else "left"
+        )
     for row in rows:
         table.add_row(*row.values())
     return Group(head, table)
@@ -180,7 +209,10 @@ def _top_row(run: InferenceRun, *, now: datetime) -> dict[str, RenderableType]:
     status, (done, total) = run.status, done_and_total(run)
     pace, counts = status.pace, status.backfill or status.records
     left = seconds_text(pace.seconds_left) if pace and pace.seconds_left is not None else ""
-    if status.backfill is not None and (until := status.backfill.estimated_completion_time) is not None:
+    if (
+        status.backfill is not None
+        and (until := status.backfill.estimated_completion_time) is not None
+    ):
         left = duration_text(max(until, now) - now)
     return {
         "NAMESPACE": run.metadata.namespace,

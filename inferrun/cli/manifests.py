@@ -1,4 +1,5 @@
-"""The commands about manifests, which need no cluster: `validate` checks files, and `init` writes one."""
+"""The commands about manifests, which need no cluster: `validate` checks files, and `init` writes
+one."""
 
 import os
 import re
@@ -54,9 +55,14 @@ class CheckedManifest:
 
 
 def read_manifests(path: Path) -> list[CheckedManifest]:
-    """The documents of a file; `-` is standard input. Raises InvalidRequest if it cannot be read."""
+    """The documents of a file; `-` is standard input. Raises InvalidRequest if it cannot be
+    read."""
     try:
-        raw = sys.stdin.buffer.read(MAX_FILE_BYTES) if str(path) == "-" else path.read_bytes()[:MAX_FILE_BYTES]
+        raw = (
+            sys.stdin.buffer.read(MAX_FILE_BYTES)
+            if str(path) == "-"
+            else path.read_bytes()[:MAX_FILE_BYTES]
+        )
         documents = list(yaml.safe_load_all(raw))
     except OSError as error:
         raise InvalidRequest(f"{path}: {error.strerror}") from error
@@ -64,7 +70,11 @@ def read_manifests(path: Path) -> list[CheckedManifest]:
         raise InvalidRequest(f"{path} is not YAML: {one_line(str(error), limit=300)}") from error
     found = []
     for number, document in enumerate(documents, start=1):
-        items = document.get("items") if isinstance(document, dict) and document.get("kind") == "List" else None
+        items = (
+            document.get("items")
+            if isinstance(document, dict) and document.get("kind") == "List"
+            else None
+        )
         for item in items if isinstance(items, list) else [document]:
             if item is not None:
                 found.append(_manifest(item, number=number))
@@ -83,13 +93,19 @@ def _manifest(document: Any, *, number: int) -> CheckedManifest:  # Any: whateve
         metadata["name"] = generated_name(stem)
     kind, name = str(document.get("kind")), str(metadata.get("name") or "")
     title = one_line(f"{kind} {stem or name}", limit=300)
-    if document.get("apiVersion") != wellknown.API_VERSION or kind not in (wellknown.CONFIG_KIND, wellknown.RUN_KIND):
+    if document.get("apiVersion") != wellknown.API_VERSION or kind not in (
+        wellknown.CONFIG_KIND,
+        wellknown.RUN_KIND,
+    ):
         return CheckedManifest(
-            title, warnings=(f"not checked: apiVersion and kind are not of {wellknown.API_VERSION}",)
+            title,
+            warnings=(f"not checked: apiVersion and kind are not of {wellknown.API_VERSION}",),
         )
     problems = []
     if not is_subdomain(name):
-        problems.append(f'metadata.name is "{one_line(name, limit=100)}"; it must be a DNS-1123 subdomain')
+        problems.append(
+            f'metadata.name is "{one_line(name, limit=100)}"; it must be a DNS-1123 subdomain'
+        )
     stored = {**document, "metadata": metadata}
     model = InferenceConfigSpec if kind == wellknown.CONFIG_KIND else InferenceRunSpec
     problems += map(str, unknown_fields(stored, model=model))
@@ -108,7 +124,8 @@ def _manifest(document: Any, *, number: int) -> CheckedManifest:  # Any: whateve
 
 def validate(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Manifests in YAML or JSON; - reads standard input.")
+        list[Path],
+        typer.Argument(metavar="FILE", help="Manifests in YAML or JSON; - reads standard input."),
     ],
 ) -> None:
     """Check manifests of configs and runs, without a cluster.
@@ -132,12 +149,17 @@ def validate(
     raise typer.Exit(CommandExit.OK if is_valid else CommandExit.USAGE)
 
 
-# The answers of `init`. Each parser raises typer.BadParameter, upon which the question is asked again.
+# The answers of `init`. Each parser raises typer.BadParameter, upon which the question is asked
+# again.
 
 FORMATS: Final = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".jsonl": "jsonl"}
 MODEL_FORMS: Final = "URL of its inference endpoint, or name of an InferenceService"
-_OBJECT_FORMS: Final = "s3://BUCKET/PATH, gs://BUCKET/PATH, abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
-INPUT_FORMS: Final = f"{_OBJECT_FORMS}, pvc://CLAIM/PATH, https://HOST/FILE or a query that starts with SELECT"
+_OBJECT_FORMS: Final = (
+    "s3://BUCKET/PATH, gs://BUCKET/PATH, abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
+)
+INPUT_FORMS: Final = (
+    f"{_OBJECT_FORMS}, pvc://CLAIM/PATH, https://HOST/FILE or a query that starts with SELECT"
+)
 OUTPUT_FORMS: Final = f"{_OBJECT_FORMS}, pvc://CLAIM/PATH or table://TABLE"
 
 
@@ -201,22 +223,30 @@ answer."""
 def init(
     *,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the config.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="URL|NAME", help=f"Model: {MODEL_FORMS}.")] = None,
-    input_: Annotated[str | None, typer.Option("--input", metavar="LOCATION", help=f"Input: {INPUT_FORMS}.")] = None,
-    output: Annotated[str | None, typer.Option(metavar="LOCATION", help=f"Output: {OUTPUT_FORMS}.")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="URL|NAME", help=f"Model: {MODEL_FORMS}.")
+    ] = None,
+    input_: Annotated[
+        str | None, typer.Option("--input", metavar="LOCATION", help=f"Input: {INPUT_FORMS}.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(metavar="LOCATION", help=f"Output: {OUTPUT_FORMS}.")
+    ] = None,
     secret: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Secret with the credentials for the storage, or none.")
+        str | None,
+        typer.Option(metavar="NAME", help="Secret with the credentials for the storage, or none."),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="File to write. Default: NAME.yaml.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="File to write. Default: NAME.yaml."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Write a config, from five questions.
 
-    Each question can be answered with an option. For another S3 server than Amazon's, set AWS_ENDPOINT_URL to its address in the
-    cluster; STORAGE_EMULATOR_HOST and AZURE_STORAGE_ENDPOINT do the same for gs and abfss. The file is a start: inferrun validate
-    checks what you add to it.
+    Each question can be answered with an option. For another S3 server than Amazon's, set
+    AWS_ENDPOINT_URL to its address in the cluster; STORAGE_EMULATOR_HOST and AZURE_STORAGE_ENDPOINT
+    do the same for gs and abfss. The file is a start: inferrun validate checks what you add to it.
     """
     given = {"name": name, "model": model, "input": input_, "output": output, "secret": secret}
     answers: dict[str, Any] = {}  # Any: each question has its own type
@@ -241,7 +271,10 @@ def init(
             raise typer.Exit(CommandExit.USAGE) from error
     path = file or Path(f"{answers['name']}.yaml")
     if path.exists() and not force:
-        fail(f"{path} exists already", fix="choose another file with --file, or overwrite it with --force")
+        fail(
+            f"{path} exists already",
+            fix="choose another file with --file, or overwrite it with --force",
+        )
         raise typer.Exit(CommandExit.USAGE)
     try:
         path.write_text(yaml.safe_dump(_config_of(answers), sort_keys=False), encoding="utf-8")
@@ -264,5 +297,8 @@ def _config_of(answers: dict[str, Any]) -> dict[str, Any]:  # Any: as above
         "apiVersion": wellknown.API_VERSION,
         "kind": wellknown.CONFIG_KIND,
         "metadata": {"name": answers["name"]},
-        "spec": {"kserve": answers.get("model", {"serviceRef": {"name": "model"}}), "storage": storage},
+        "spec": {
+            "kserve": answers.get("model", {"serviceRef": {"name": "model"}}),
+            "storage": storage,
+        },
     }

@@ -1,4 +1,5 @@
-"""Checks the Deployments of shim and worker and which workers poll a task queue, and reads their settings. Pure."""
+"""Checks the Deployments of shim and worker and which workers poll a task queue, and reads their
+settings. Pure."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,7 +17,8 @@ SHIMS: Final = f"app.kubernetes.io/name=inferrun,{COMPONENT_LABEL}=shim"
 
 
 STALE_SECONDS: Final = 120
-"""Age at which a poller counts as gone: a poll takes at most one minute, and Temporal lists pollers for five."""
+"""Age at which a poller counts as gone: a poll takes at most one minute, and Temporal lists pollers
+for five."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ class Installed:
         )
 
 
-def judge_program(component: str, deployments: list[Object], *, namespace: str, release: str) -> Finding:
+def judge_program(
+    component: str, deployments: list[Object], *, namespace: str, release: str
+) -> Finding:
     """The finding about a program."""
     deployment = next((item for item in deployments if _component_of(item) == component), None)
     if deployment is None:
@@ -70,7 +74,11 @@ def judge_program(component: str, deployments: list[Object], *, namespace: str, 
     wanted = deployment["spec"].get("replicas", 1)
     ready = status_of(deployment).get("readyReplicas") or 0
     if wanted == 0:
-        return problem(what, "it is scaled to 0", fix=f"kubectl -n {namespace} scale deployment/{name} --replicas=1")
+        return problem(
+            what,
+            "it is scaled to 0",
+            fix=f"kubectl -n {namespace} scale deployment/{name} --replicas=1",
+        )
     if ready < wanted:
         fix = (
             f"read the log: kubectl -n {namespace} logs deployment/{name} --all-pods; if there is none:\n"
@@ -95,13 +103,17 @@ class Poller:
 
     @property
     def installation(self) -> str:
-        """The installation in an identity `inferrun/<installation>/<pod>`; empty for other identities."""
+        """The installation in an identity `inferrun/<installation>/<pod>`; empty for other
+        identities."""
         parts = self.identity.split("/")
         return parts[1] if len(parts) == 3 and parts[0] == "inferrun" else ""
 
 
-def judge_queue(queue: str, kind: str, pollers: Sequence[Poller], *, installation: str, restart: str) -> Finding:
-    """The finding about a queue. `installation` is empty if unknown; `restart` is the command that restarts the worker."""
+def judge_queue(
+    queue: str, kind: str, pollers: Sequence[Poller], *, installation: str, restart: str
+) -> Finding:
+    """The finding about a queue. `installation` is empty if unknown; `restart` is the command that
+    restarts the worker."""
     what = f"pollers of task queue {queue} ({kind})"
     alive = [poller for poller in pollers if poller.seconds_ago <= STALE_SECONDS]
     if not alive:
@@ -113,5 +125,7 @@ def judge_queue(queue: str, kind: str, pollers: Sequence[Poller], *, installatio
     others = sorted({poller.identity for poller in alive if poller.installation != installation})
     if installation and others:
         fix = "use a different task queue for each installation: helm upgrade --set temporal.taskQueue=NAME"
-        return problem(what, f"workers of another installation also poll it: {', '.join(others[:3])}", fix=fix)
+        return problem(
+            what, f"workers of another installation also poll it: {', '.join(others[:3])}", fix=fix
+        )
     return ok(what, f"{len(alive)} worker{'s' if len(alive) > 1 else ''}")

@@ -35,7 +35,9 @@ Directories = Annotated[
         help="With the store file: where the claim is mounted, or a copy of the run's folder is; repeatable.",
     ),
 ]
-JoinInput = Annotated[bool, typer.Option("--join-input", help="Read the input again, and add its columns.")]
+JoinInput = Annotated[
+    bool, typer.Option("--join-input", help="Read the input again, and add its columns.")
+]
 
 
 async def results(
@@ -48,10 +50,13 @@ async def results(
 ) -> int:
     """Print the results of a run, one row per record, in the order of the input.
 
-    A terminal shows the first rows as a table; otherwise each row is a JSON object on a line. Only what the run has committed is
-    read. Credentials are taken from the environment (AWS_ACCESS_KEY_ID, PGHOST, …), or from the Secret that the config names.
+    A terminal shows the first rows as a table; otherwise each row is a JSON object on a line. Only
+    what the run has committed is read. Credentials are taken from the environment
+    (AWS_ACCESS_KEY_ID, PGHOST, …), or from the Secret that the config names.
     """
-    return _print(await _read(client, name, output, join_input=join_input, directories=directories), output)
+    return _print(
+        await _read(client, name, output, join_input=join_input, directories=directories), output
+    )
 
 
 async def errors(
@@ -68,10 +73,17 @@ async def errors(
 
 
 async def _read(
-    client: AsyncClient, name: str, output: Path | None, *, join_input: bool, directories: list[str] | None
+    client: AsyncClient,
+    name: str,
+    output: Path | None,
+    *,
+    join_input: bool,
+    directories: list[str] | None,
 ) -> PredictedRows:
     if output is not None and output.suffix not in SUFFIXES:
-        raise InvalidRequest(f"--output {str(output)!r} has no known extension; allowed: {', '.join(SUFFIXES)}")
+        raise InvalidRequest(
+            f"--output {str(output)!r} has no known extension; allowed: {', '.join(SUFFIXES)}"
+        )
     pairs = [text.rpartition("=") for text in directories or ()]
     if len(pairs) == 1 and not pairs[0][0]:
         return await client.results(name, directory=pairs[0][2], join_input=join_input)
@@ -92,8 +104,15 @@ def _print(found: PredictedRows, output: Path | None) -> int:
             print(json.dumps(row, default=str))
     elif rows := list(islice(found, SHOWN)):
         names = dict.fromkeys(name for row in rows for name in row)
-        shown = [name for name in names if name == "prediction" or any(row.get(name) is not None for row in rows)]
-        print_table([name.upper() for name in shown], ([_text_of(row, name) for name in shown] for row in rows))
+        shown = [
+            name
+            for name in names
+            if name == "prediction" or any(row.get(name) is not None for row in rows)
+        ]
+        print_table(
+            [name.upper() for name in shown],
+            ([_text_of(row, name) for name in shown] for row in rows),
+        )
         if len(found) > len(rows):
             text = f"{len(found) - len(rows):,} more rows: write them to a file with -o results.csv"
             stderr().print(f"  {text}", style="dim")

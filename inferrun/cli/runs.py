@@ -33,31 +33,45 @@ async def run(
     *,
     parameters: Annotated[
         list[str] | None,
-        typer.Option("--parameter", "-p", metavar="KEY=VALUE", help="Parameter of the run; repeatable."),
+        typer.Option(
+            "--parameter", "-p", metavar="KEY=VALUE", help="Parameter of the run; repeatable."
+        ),
     ] = None,
     file: Annotated[
         Path | None,
         typer.Option(
-            "--file", "-f", metavar="FILE", help="Manifest of a run, a schedule or a config; - reads standard input."
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="Manifest of a run, a schedule or a config; - reads standard input.",
         ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name of the run. Default: the config's with five random characters."),
+        typer.Option(
+            metavar="NAME",
+            help="Name of the run. Default: the config's with five random characters.",
+        ),
     ] = None,
     interval_start: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Start of the data's interval, such as 2026-11-21.")
+        str | None,
+        typer.Option(metavar="TIME", help="Start of the data's interval, such as 2026-11-21."),
     ] = None,
     interval_end: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End of the interval, such as 2026-11-22T06:00:00Z.")
+        str | None,
+        typer.Option(metavar="TIME", help="End of the interval, such as 2026-11-22T06:00:00Z."),
     ] = None,
     time_zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Time zone of the interval. Default: Etc/UTC.")
+        str | None,
+        typer.Option(metavar="ZONE", help="Time zone of the interval. Default: Etc/UTC."),
     ] = None,
     labels: Annotated[
-        list[str] | None, typer.Option("--label", "-l", metavar="KEY=VALUE", help="Label; repeatable.")
+        list[str] | None,
+        typer.Option("--label", "-l", metavar="KEY=VALUE", help="Label; repeatable."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything in a Pod, and predict nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything in a Pod, and predict nothing.")
+    ] = False,
     wait: Wait = False,
     output: Output = None,
 ) -> int:
@@ -68,10 +82,14 @@ async def run(
     Examples: inferrun run iris -p day=2026-11-21 --wait, inferrun run -f run.yaml
     """
     if (config is None) == (file is None):
-        raise InvalidRequest("give either the name of a config or --file", fix=f"{program()} run CONFIG -p KEY=VALUE")
+        raise InvalidRequest(
+            "give either the name of a config or --file", fix=f"{program()} run CONFIG -p KEY=VALUE"
+        )
     if file is not None:
         if parameters or interval_start or interval_end or time_zone or labels or dry_run:
-            raise InvalidRequest("--file describes the whole run", fix="set parameters and labels in the file")
+            raise InvalidRequest(
+                "--file describes the whole run", fix="set parameters and labels in the file"
+            )
         started = await _create_all(client, file, name=name)
     else:
         options: RunOptions = {"dry_run": True} if dry_run else {}
@@ -100,7 +118,11 @@ async def get(
         stderr().print(f"no runs in {where}")
         return CommandExit.OK
     print_runs(
-        found, output=output, is_list=len(names or ()) != 1, now=client.kube.now(), has_namespaces=all_namespaces
+        found,
+        output=output,
+        is_list=len(names or ()) != 1,
+        now=client.kube.now(),
+        has_namespaces=all_namespaces,
     )
     return CommandExit.OK
 
@@ -116,7 +138,8 @@ async def cancel(client: AsyncClient, names: Names) -> int:
 async def suspend(client: AsyncClient, names: Names) -> int:
     """Suspend runs or schedules.
 
-    The Pods of a run are stopped, and its committed records are kept. A suspended schedule starts no runs.
+    The Pods of a run are stopped, and its committed records are kept. A suspended schedule starts
+    no runs.
     """
     for name in names:
         changed = await client.suspend(name)
@@ -137,9 +160,14 @@ async def retry(
     name: Name,
     *,
     all_records: Annotated[
-        bool, typer.Option("--all", help="Predict all records again, not only those without a prediction.")
+        bool,
+        typer.Option(
+            "--all", help="Predict all records again, not only those without a prediction."
+        ),
     ] = False,
-    new_name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the new run.")] = None,
+    new_name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the new run.")
+    ] = None,
     wait: Wait = False,
     output: Output = None,
 ) -> int:
@@ -152,10 +180,13 @@ async def retry(
 
 
 async def _create_all(client: AsyncClient, file: Path, *, name: str | None) -> list[InferenceRun]:
-    """Apply the configs of a file and create its runs; without a run in it, start one of its config."""
+    """Apply the configs of a file and create its runs; without a run in it, start one of its
+    config."""
     manifests = read_manifests(file)
     if problems := [problem for one in manifests for problem in one.problems]:
-        raise InvalidRequest("; ".join(problems), fix=f"check the file: {program()} validate {file}")
+        raise InvalidRequest(
+            "; ".join(problems), fix=f"check the file: {program()} validate {file}"
+        )
     configs = [one.resource for one in manifests if isinstance(one.resource, InferenceConfig)]
     runs = [one.resource for one in manifests if isinstance(one.resource, InferenceRun)]
     if name is not None and len(runs) + (not runs) * len(configs) != 1:
@@ -170,12 +201,16 @@ async def _create_all(client: AsyncClient, file: Path, *, name: str | None) -> l
     if not runs:
         raise InvalidRequest(f"{file} contains neither a run nor a single config")
     if name is not None:
-        runs = [one.model_copy(update={"metadata": one.metadata.model_copy(update={"name": name})}) for one in runs]
+        runs = [
+            one.model_copy(update={"metadata": one.metadata.model_copy(update={"name": name})})
+            for one in runs
+        ]
     return [await client.create(one) for one in runs]
 
 
 def _interval(start: str | None, end: str | None, time_zone: str | None) -> dict[str, str]:
-    """The interval; a time without an offset is one of the time zone, and a date is its midnight."""
+    """The interval; a time without an offset is one of the time zone, and a date is its
+    midnight."""
     if not start or not end:
         raise InvalidRequest("an interval needs --interval-start and --interval-end")
     given = {"start": rfc3339(instant(start, time_zone)), "end": rfc3339(instant(end, time_zone))}

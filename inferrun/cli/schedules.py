@@ -7,13 +7,26 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from inferrun.cli.app import CommandExit, ContextOption, KubeconfigOption, NamespaceOption, execute, run_connected
+from inferrun.cli.app import (
+    CommandExit,
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    execute,
+    run_connected,
+)
 from inferrun.cli.arguments import Output, Schedule, Wait, complete_schedules, instant
 from inferrun.cli.terminal import print_table, stderr
 from inferrun.cli.waiting import report_started
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.resources.backfill import BackfillOrder, BackfillSelection
-from inferrun.resources.cron import DEFAULT_TIME_ZONE, InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
+from inferrun.resources.cron import (
+    DEFAULT_TIME_ZONE,
+    InvalidSchedule,
+    InvalidTimeZone,
+    check_time_zone,
+    parse_schedule,
+)
 from inferrun.resources.fire_times import fire_times
 from inferrun.run_status import duration_text
 from inferrun.timestamps import rfc3339, utc_now
@@ -51,14 +64,20 @@ async def backfill(
         str | None,
         typer.Option(metavar="TIME", help="Its last time; of a date, all times. Default: now."),
     ] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", "-c", metavar="NUMBER", help="Runs at a time.")] = 1,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", "-c", metavar="NUMBER", help="Runs at a time.")
+    ] = 1,
     which: Annotated[
         BackfillSelection,
         typer.Option(
-            case_sensitive=False, metavar="missing|failed|all", help="Times without a run, with a failed one, or all."
+            case_sensitive=False,
+            metavar="missing|failed|all",
+            help="Times without a run, with a failed one, or all.",
         ),
     ] = BackfillSelection.MISSING,
-    newest_first: Annotated[bool, typer.Option("--newest-first", help="Start with the latest time.")] = False,
+    newest_first: Annotated[
+        bool, typer.Option("--newest-first", help="Start with the latest time.")
+    ] = False,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the back-fill.")] = None,
     wait: Wait = False,
     output: Output = None,
@@ -96,7 +115,10 @@ def next_(
     ],
     *,
     count: Annotated[
-        int, typer.Option("--count", "-c", min=1, max=MAX_TIMES, metavar="NUMBER", help="Number of times.")
+        int,
+        typer.Option(
+            "--count", "-c", min=1, max=MAX_TIMES, metavar="NUMBER", help="Number of times."
+        ),
     ] = 5,
     time_zone: Annotated[
         str | None,
@@ -123,7 +145,9 @@ def next_(
         if time_zone is not None:
             raise InvalidRequest(f"--time-zone is only for expressions; the schedule has {zone}")
         if found.spec.suspend:
-            stderr().print(f"{found.ref} is suspended: it starts no runs until it is resumed", style="yellow")
+            stderr().print(
+                f"{found.ref} is suspended: it starts no runs until it is resumed", style="yellow"
+            )
         _print_times(found.spec.schedule, zone, count=count)
         return CommandExit.OK
 
@@ -141,7 +165,11 @@ def _print_times(expression: str, time_zone: str, *, count: int) -> None:
         raise InvalidRequest(f"{field}: {wrong}") from wrong
     now, zone = utc_now(), ZoneInfo(time_zone)
     rows = (
-        (rfc3339(moment), f"{moment.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}", duration_text(moment - now))
+        (
+            rfc3339(moment),
+            f"{moment.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}",
+            duration_text(moment - now),
+        )
         for moment in islice(fire_times(expression, time_zone=time_zone, after=now), count)
     )
     print_table(("UTC", time_zone, "IN"), rows)

@@ -27,7 +27,8 @@ Response = TypeVar("Response")
 
 
 class TemporalServer:
-    """The server of a connected client. Requests raise TemporalUnavailable if it does not respond or does not allow them."""
+    """The server of a connected client. Requests raise TemporalUnavailable if it does not respond
+    or does not allow them."""
 
     def __init__(self, client: Client, *, address: str) -> None:
         self._client = client
@@ -37,7 +38,9 @@ class TemporalServer:
     async def has_namespace(self) -> bool:
         """Whether the namespace exists."""
         try:
-            await self._client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=self.namespace))
+            await self._client.workflow_service.describe_namespace(
+                DescribeNamespaceRequest(namespace=self.namespace)
+            )
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return False
@@ -48,8 +51,13 @@ class TemporalServer:
         """The custom search attributes with their types, such as Keyword."""
         request = ListSearchAttributesRequest(namespace=self.namespace)
         found = await _answered(self._client.operator_service.list_search_attributes(request))
-        names = {name: IndexedValueType.Name(number) for name, number in found.custom_attributes.items()}
-        return {name: kind.removeprefix("INDEXED_VALUE_TYPE_").title().replace("_", "") for name, kind in names.items()}
+        names = {
+            name: IndexedValueType.Name(number) for name, number in found.custom_attributes.items()
+        }
+        return {
+            name: kind.removeprefix("INDEXED_VALUE_TYPE_").title().replace("_", "")
+            for name, kind in names.items()
+        }
 
     async def pollers(self, queue: str, kind: str) -> list[Poller]:
         """The pollers of a task queue for `workflows` or `activities`."""
@@ -59,7 +67,10 @@ class TemporalServer:
         found = await _answered(self._client.workflow_service.describe_task_queue(request))
         now = datetime.now(UTC)
         return [
-            Poller(poller.identity, (now - poller.last_access_time.ToDatetime(tzinfo=UTC)).total_seconds())
+            Poller(
+                poller.identity,
+                (now - poller.last_access_time.ToDatetime(tzinfo=UTC)).total_seconds(),
+            )
             for poller in found.pollers
         ]
 
@@ -72,7 +83,8 @@ async def _answered(request: Awaitable[Response]) -> Response:
 
 
 async def connect(*, address: str, namespace: str) -> TemporalServer:
-    """Connect to the server in the environment or in Temporal's configuration file, or else to `address`.
+    """Connect to the server in the environment or in Temporal's configuration file, or else to
+    `address`.
 
     The namespace is selected in the same way. Raises TemporalUnavailable.
     """
@@ -84,7 +96,8 @@ async def connect(*, address: str, namespace: str) -> TemporalServer:
         async with asyncio.timeout(ANSWER_SECONDS):
             client = await Client.connect(**settings, identity="inferrun-doctor")
     except (RuntimeError, TimeoutError, ValueError) as error:
-        of_system = re.search(r'message: "([^"]+)"', str(error))  # that of the operating system, if there is one
+        # that of the operating system, if there is one
+        of_system = re.search(r'message: "([^"]+)"', str(error))
         text = of_system[1] if of_system else str(error)[:300]
         raise TemporalUnavailable(f"{target}: {text or 'no response in time'}") from error
     return TemporalServer(client, address=target)

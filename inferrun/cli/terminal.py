@@ -1,4 +1,5 @@
-"""What commands print: tables, objects, and text from the cluster without anything that a terminal would interpret."""
+"""What commands print: tables, objects, and text from the cluster without anything that a terminal
+would interpret."""
 
 import json
 import sys
@@ -20,7 +21,8 @@ from inferrun.text import one_line
 from inferrun.timestamps import rfc3339
 
 WIDTH_OF_FILES: Final = 10_000
-"""Columns of a table that is not written to a terminal: nothing reads it that would need shorter lines."""
+"""Columns of a table that is not written to a terminal: nothing reads it that would need shorter
+lines."""
 
 CELL_LIMIT: Final = 512
 
@@ -42,7 +44,8 @@ class _Output(Console):
 
 
 def stdout() -> Console:
-    """Standard output, on which texts are printed as they are: no markup in brackets, no colours by content."""
+    """Standard output, on which texts are printed as they are: no markup in brackets, no colours by
+    content."""
     width = None if sys.stdout.isatty() else WIDTH_OF_FILES
     return _Output(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
 
@@ -66,10 +69,14 @@ NUMBERS: Final = frozenset({"%", "DONE", "FAILED", "RATE", "LEFT", "REQUESTS", "
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows below a header as kubectl does: no cell is shortened, since half a name is of no use, and no line is filled with
-    spaces, which a narrower terminal would show as lines of their own.
+    """Print rows below a header as kubectl does: no cell is shortened, since half a name is of no
+    use, and no line is filled with spaces, which a narrower terminal would show as lines of their
+    own.
     """
-    lines = [[Text(title, style="bold") for title in header], *([cell(value) for value in row] for row in rows)]
+    lines = [
+        [Text(title, style="bold") for title in header],
+        *([cell(value) for value in row] for row in rows),
+    ]
     widths = [max(text.cell_len for text in column) for column in zip(*lines, strict=True)]
     for line in lines:
         for title, text, width in zip(header, line, widths, strict=True):
@@ -80,7 +87,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
 
 def print_fields(rows: Iterable[Sequence[object]]) -> None:
-    """Print columns without a header; a text in the last one that is longer than the terminal continues below itself."""
+    """Print columns without a header; a text in the last one that is longer than the terminal
+    continues below itself."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for row in rows:
         *names, value = map(cell, row)
@@ -97,7 +105,11 @@ def moment(instant: datetime | None, *, now: datetime) -> str:
     """A time with its distance from now; empty without a time."""
     if instant is None:
         return ""
-    distance = f"{duration_text(now - instant)} ago" if instant <= now else f"in {duration_text(instant - now)}"
+    distance = (
+        f"{duration_text(now - instant)} ago"
+        if instant <= now
+        else f"in {duration_text(instant - now)}"
+    )
     return f"{rfc3339(instant)} ({distance})"
 
 
@@ -114,17 +126,21 @@ def print_runs(
     now: datetime,
     has_namespaces: bool = False,
 ) -> None:
-    """Print runs as a table, or as objects for programs; `is_list` decides whether a single one is in a List."""
+    """Print runs as a table, or as objects for programs; `is_list` decides whether a single one is
+    in a List."""
     if output in (None, OutputFormat.WIDE):
         _print_run_table(runs, now=now, is_wide=output is not None, has_namespaces=has_namespaces)
     elif output is OutputFormat.NAME or not is_list:
         for run in runs:
             print_object(output, _manifest(run), name=run.metadata.name)
     else:
-        print_object(output, {"apiVersion": "v1", "kind": "List", "items": [_manifest(run) for run in runs]})
+        print_object(
+            output, {"apiVersion": "v1", "kind": "List", "items": [_manifest(run) for run in runs]}
+        )
 
 
-def print_object(output: OutputFormat, value: dict[str, Any], *, name: str = "") -> None:  # Any: JSON
+# Any: JSON
+def print_object(output: OutputFormat, value: dict[str, Any], *, name: str = "") -> None:
     """Print an object for programs; the name is that of the run that it describes."""
     if output is OutputFormat.NAME:
         print(f"{wellknown.RUN_KIND.lower()}.{wellknown.GROUP}/{name}")
@@ -137,12 +153,17 @@ def print_object(output: OutputFormat, value: dict[str, Any], *, name: str = "")
 def _manifest(run: InferenceRun) -> dict[str, Any]:  # Any: the JSON of a resource
     """A run as kubectl shows it, without what is empty."""
     manifest = run.to_manifest()
-    manifest["metadata"] = {key: value for key, value in manifest["metadata"].items() if value not in ({}, [], "", 0)}
+    manifest["metadata"] = {
+        key: value for key, value in manifest["metadata"].items() if value not in ({}, [], "", 0)
+    }
     return manifest
 
 
-def _print_run_table(runs: Sequence[InferenceRun], *, now: datetime, is_wide: bool, has_namespaces: bool) -> None:
-    """The columns that kubectl prints, and the numbers as they are read. Of a back-fill, runs are counted."""
+def _print_run_table(
+    runs: Sequence[InferenceRun], *, now: datetime, is_wide: bool, has_namespaces: bool
+) -> None:
+    """The columns that kubectl prints, and the numbers as they are read. Of a back-fill, runs are
+    counted."""
 
     def age(since: datetime | None) -> str:
         return "" if since is None else duration_text(max(now, since) - since)
@@ -154,12 +175,17 @@ def _print_run_table(runs: Sequence[InferenceRun], *, now: datetime, is_wide: bo
         "REASON": lambda run: run.status.reason,
         "CONFIG": lambda run: run.config_name,
         "DONE": _done,
-        "FAILED": lambda run: f"{counts.failed:,}" if (counts := run.status.backfill or run.status.records) else "",
+        "FAILED": lambda run: (
+            f"{counts.failed:,}" if (counts := run.status.backfill or run.status.records) else ""
+        ),
         "DURATION": lambda run: (
-            run.status.duration or (age(run.status.start_time) if run.status.phase is Phase.RUNNING else "")
+            run.status.duration
+            or (age(run.status.start_time) if run.status.phase is Phase.RUNNING else "")
         ),
         "AGE": lambda run: age(run.metadata.creation_timestamp),
-        "NEXT": lambda run: rfc3339(run.status.next_schedule_times[0]) if run.status.next_schedule_times else "",
+        "NEXT": lambda run: (
+            rfc3339(run.status.next_schedule_times[0]) if run.status.next_schedule_times else ""
+        ),
         "ATTEMPT": lambda run: run.status.attempt,
         "INTERVAL": lambda run: str(run.spec.interval or ""),
         "OUTPUT": lambda run: run.status.output.location if run.status.output else "",
@@ -175,7 +201,13 @@ def _print_run_table(runs: Sequence[InferenceRun], *, now: datetime, is_wide: bo
 def _done(run: InferenceRun) -> str:
     backfill, records = run.status.backfill, run.status.records
     if backfill is not None:
-        return f"{backfill.succeeded:,}" if run.status.is_terminal else f"{backfill.succeeded:,}/{backfill.total:,}"
+        return (
+            f"{backfill.succeeded:,}"
+            if run.status.is_terminal
+            else f"{backfill.succeeded:,}/{backfill.total:,}"
+        )
     if records is None:
         return ""
-    return f"{records.completed:,}" + (f"/{records.total:,}" if records.total and not run.status.is_terminal else "")
+    return f"{records.completed:,}" + (
+        f"/{records.total:,}" if records.total and not run.status.is_terminal else ""
+    )

@@ -10,7 +10,15 @@ from rich.text import Text
 
 from inferrun.cli.app import CommandExit, fail, program
 from inferrun.cli.arguments import Name, Output
-from inferrun.cli.terminal import OutputFormat, cell, print_object, print_runs, stderr, stdout, title
+from inferrun.cli.terminal import (
+    OutputFormat,
+    cell,
+    print_object,
+    print_runs,
+    stderr,
+    stdout,
+    title,
+)
 from inferrun.client import AsyncClient, InvalidRequest, RunEnded, RunFailed
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
@@ -34,18 +42,26 @@ async def wait(
 ) -> int:
     """Wait until a run has ended, and show its progress.
 
-    Ctrl-C ends the command, and the run goes on; a second Ctrl-C within two seconds cancels the run.
+    Ctrl-C ends the command, and the run goes on; a second Ctrl-C within two seconds cancels the
+    run.
     """
     return await _wait(client, name, timeout=timeout, output=output)
 
 
 async def report_started(
-    client: AsyncClient, started: Sequence[InferenceRun], *, must_wait: bool, output: OutputFormat | None
+    client: AsyncClient,
+    started: Sequence[InferenceRun],
+    *,
+    must_wait: bool,
+    output: OutputFormat | None,
 ) -> int:
-    """Tell which runs were started; with `must_wait`, wait for the end of the only one and print its result instead."""
+    """Tell which runs were started; with `must_wait`, wait for the end of the only one and print
+    its result instead."""
     if must_wait:
         if len(started) != 1 or started[0].spec.is_schedule:
-            raise InvalidRequest("--wait needs a single run, which ends", fix="start it without --wait")
+            raise InvalidRequest(
+                "--wait needs a single run, which ends", fix="start it without --wait"
+            )
         return await _wait(client, started[0], timeout=None, output=output)
     if output is not None:
         print_runs(started, output=output, is_list=len(started) > 1, now=utc_now())
@@ -58,9 +74,14 @@ async def report_started(
 
 
 async def _wait(
-    client: AsyncClient, run: str | InferenceRun, *, timeout: float | None, output: OutputFormat | None
+    client: AsyncClient,
+    run: str | InferenceRun,
+    *,
+    timeout: float | None,
+    output: OutputFormat | None,
 ) -> int:
-    """Wait for the end of a run and print its result. Ctrl-C detaches; a second one cancels the run."""
+    """Wait for the end of a run and print its result. Ctrl-C detaches; a second one cancels the
+    run."""
     pressed, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, pressed.set)
     name, notes = named(client, run), stderr()
@@ -79,7 +100,9 @@ async def _wait(
             pressed.clear()
             if is_cancelled:
                 return CommandExit.INTERRUPTED
-            notes.print(f"\nthe run goes on; come back with: {program()} wait {name}", style="yellow")
+            notes.print(
+                f"\nthe run goes on; come back with: {program()} wait {name}", style="yellow"
+            )
             notes.print("press Ctrl-C again now to cancel the run", style="dim")
             try:
                 async with asyncio.timeout(SECOND_PRESS_SECONDS):
@@ -104,14 +127,22 @@ async def _wait(
 
 def _print_result(result: RunResult, *, output: OutputFormat | None) -> None:
     if output in (OutputFormat.JSON, OutputFormat.YAML, OutputFormat.NAME):
-        print_object(output, result.model_dump(mode="json", by_alias=True, exclude_none=True), name=result.name)
+        print_object(
+            output,
+            result.model_dump(mode="json", by_alias=True, exclude_none=True),
+            name=result.name,
+        )
         return
     why = f" ({result.reason})" if result.phase is Phase.FAILED else ""
     took = f" in {result.duration}" if result.duration else ""
     message = f": {result.message}" if result.phase is Phase.SUCCEEDED and result.message else ""
     console = stdout()
     console.print(
-        Text.assemble(f"run {result.name} ", cell(result.phase), printable(f"{why}{took}{message}", limit=1000))
+        Text.assemble(
+            f"run {result.name} ",
+            cell(result.phase),
+            printable(f"{why}{took}{message}", limit=1000),
+        )
     )
     if result.output is not None and result.output.location:
         console.print(cell(f"output {result.output.location}"))

@@ -4,8 +4,8 @@
         run = client.submit("iris", {"day": "2026-11-21"})
         result = client.wait(run)
 
-It uses the cluster that kubectl would use. `AsyncClient` has the same methods for programs with an event loop. Programs that reach
-only Temporal use its own client instead.
+It uses the cluster that kubectl would use. `AsyncClient` has the same methods for programs with an
+event loop. Programs that reach only Temporal use its own client instead.
 """
 
 from inferrun.client.async_client import AsyncClient, BackfillOptions, RunOptions

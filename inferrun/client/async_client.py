@@ -1,4 +1,5 @@
-"""The client for programs with an event loop; `inferrun.client.Client` wraps it for those without one."""
+"""The client for programs with an event loop; `inferrun.client.Client` wraps it for those without
+one."""
 
 import asyncio
 import os
@@ -45,7 +46,8 @@ from inferrun.submission import InvalidSubmission, Submission, parse_submission
 from inferrun.timestamps import rfc3339, utc_now
 
 Run = str | RunRef | InferenceRun
-"""A run as an argument: its name in the client's namespace, `namespace/name`, or what the client has returned."""
+"""A run as an argument: its name in the client's namespace, `namespace/name`, or what the client
+has returned."""
 
 PAGE: Final = 500
 NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -77,7 +79,8 @@ class BackfillOptions(TypedDict, total=False):
 
 
 class AsyncClient:
-    """Starts, finds, follows and controls runs. All methods raise `ClientError`; made by `connect`."""
+    """Starts, finds, follows and controls runs. All methods raise `ClientError`; made by
+    `connect`."""
 
     def __init__(self, kube: KubeClient, *, namespace: str, server: str) -> None:
         self.kube = kube
@@ -93,9 +96,14 @@ class AsyncClient:
 
     @classmethod
     async def connect(
-        cls, *, namespace: str | None = None, kubeconfig: Path | None = None, context: str | None = None
+        cls,
+        *,
+        namespace: str | None = None,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
     ) -> Self:
-        """A client for the cluster that kubectl would use. `namespace`: by default that of the kubeconfig's context or of this Pod.
+        """A client for the cluster that kubectl would use. `namespace`: by default that of the
+        kubeconfig's context or of this Pod.
 
         Raises NotConnected, ServerUnreachable.
         """
@@ -128,25 +136,31 @@ class AsyncClient:
         labels: Mapping[str, str] | None = None,
         **options: Unpack[RunOptions],
     ) -> InferenceRun:
-        """Start a run of a config (its name, or `namespace/name`) and return it; it has not started to predict yet.
+        """Start a run of a config (its name, or `namespace/name`) and return it; it has not started
+        to predict yet.
 
-        With a name, the same request finds the run that it has created before, so it can be repeated after a failure. By default
-        the name is that of the config and five random characters. Raises InvalidRequest, RequestMismatch and ConfigNotFound.
+        With a name, the same request finds the run that it has created before, so it can be
+        repeated after a failure. By default the name is that of the config and five random
+        characters. Raises InvalidRequest, RequestMismatch and ConfigNotFound.
         """
         if not isinstance(config, str):
             raise InvalidRequest(
-                f"config: {type(config).__name__} is not a name", fix="predict(frame, config) predicts a data frame"
+                f"config: {type(config).__name__} is not a name",
+                fix="predict(frame, config) predicts a data frame",
             )
         given = {"namespace": namespace or self.namespace, "labels": dict(labels or {})}
         submission, name = _request(config, parameters, name=name, given=given, options=options)
         return await self._runs.start(submission, name=name)
 
     async def create(self, run: InferenceRun) -> InferenceRun:
-        """Create a run or a schedule as a whole, such as one from a manifest. A run of that name with the same spec is found.
+        """Create a run or a schedule as a whole, such as one from a manifest. A run of that name
+        with the same spec is found.
 
         Raises RequestMismatch.
         """
-        metadata = run.metadata.model_copy(update={"namespace": run.metadata.namespace or self.namespace})
+        metadata = run.metadata.model_copy(
+            update={"namespace": run.metadata.namespace or self.namespace}
+        )
         return await self._runs.create(run.model_copy(update={"metadata": metadata}))
 
     async def apply_config(self, config: InferenceConfig) -> InferenceConfig:
@@ -162,7 +176,8 @@ class AsyncClient:
     async def list(
         self, *, namespace: str | None = None, all_namespaces: bool = False, selector: str = ""
     ) -> list[InferenceRun]:
-        """The runs and schedules of a namespace or of all, oldest first; `selector` selects them by their labels."""
+        """The runs and schedules of a namespace or of all, oldest first; `selector` selects them by
+        their labels."""
         place = None if all_namespaces else namespace or self.namespace
         found: list[InferenceRun] = []
         with kubernetes_errors(f"namespace {place}"):
@@ -177,7 +192,8 @@ class AsyncClient:
         return sorted(found, key=lambda run: str(run.metadata.creation_timestamp))
 
     async def watch(self, run: Run) -> AsyncGenerator[InferenceRun, None]:
-        """The run now, and whenever it has changed, until it has ended. Of a schedule, until the caller stops.
+        """The run now, and whenever it has changed, until it has ended. Of a schedule, until the
+        caller stops.
 
         Raises RunNotFound, also if the run is deleted.
         """
@@ -185,11 +201,14 @@ class AsyncClient:
             async for state in states:
                 yield state
 
-    async def wait(self, run: Run, *, timeout: float | None = None, progress: bool | None = None) -> RunResult:
-        """Wait until the run has ended, and return its result. Raises RunFailed unless it succeeded.
+    async def wait(
+        self, run: Run, *, timeout: float | None = None, progress: bool | None = None
+    ) -> RunResult:
+        """Wait until the run has ended, and return its result. Raises RunFailed unless it
+        succeeded.
 
-        With `progress`, or by default in a terminal and a notebook, its progress is shown meanwhile. After `timeout` seconds,
-        raises WaitTimedOut; the run goes on.
+        With `progress`, or by default in a terminal and a notebook, its progress is shown
+        meanwhile. After `timeout` seconds, raises WaitTimedOut; the run goes on.
         """
         last: InferenceRun | None = None
         try:
@@ -216,26 +235,40 @@ class AsyncClient:
         await self._runs.cancel(*self._identity(run))
 
     async def suspend(self, run: Run) -> InferenceRun:
-        """Stop the run; committed records are kept. A suspended schedule starts no runs. Raises RunEnded."""
+        """Stop the run; committed records are kept. A suspended schedule starts no runs. Raises
+        RunEnded."""
         return await self._set_suspended(run, is_suspended=True)
 
     async def resume(self, run: Run) -> InferenceRun:
         """Let a suspended run or schedule go on. Raises RunEnded."""
         return await self._set_suspended(run, is_suspended=False)
 
-    async def retry(self, run: Run, *, name: str | None = None, all_records: bool = False) -> InferenceRun:
-        """Start a new run that predicts the records of an ended one that have no prediction, and whose output is complete; with
-        `all_records`, one that predicts all of them again. Raises InvalidRequest.
+    async def retry(
+        self, run: Run, *, name: str | None = None, all_records: bool = False
+    ) -> InferenceRun:
+        """Start a new run that predicts the records of an ended one that have no prediction, and
+        whose output is complete; with `all_records`, one that predicts all of them again. Raises
+        InvalidRequest.
         """
         ended = await self.get(run)
         if ended.spec.is_schedule or not ended.status.is_terminal:
-            what = "is a schedule" if ended.spec.is_schedule else f"has not ended ({ended.status.phase or 'Pending'})"
-            raise InvalidRequest(f"run {ended.ref} {what}; only a run that has ended can be retried")
+            what = (
+                "is a schedule"
+                if ended.spec.is_schedule
+                else f"has not ended ({ended.status.phase or 'Pending'})"
+            )
+            raise InvalidRequest(
+                f"run {ended.ref} {what}; only a run that has ended can be retried"
+            )
         kept = EXECUTION_FIELDS | {"interval"}
         spec = ended.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=kept)
         if not all_records:
             spec["retryOf"] = ended.metadata.name
-        labels = {key: text for key, text in ended.metadata.labels.items() if not key.startswith(wellknown.DOMAIN)}
+        labels = {
+            key: text
+            for key, text in ended.metadata.labels.items()
+            if not key.startswith(wellknown.DOMAIN)
+        }
         base = ended.metadata.name.partition("-retry-")[0]
         new = name or generated_name(f"{base}-retry")
         metadata = {"name": new, "namespace": ended.metadata.namespace, "labels": labels}
@@ -250,11 +283,16 @@ class AsyncClient:
         name: str | None = None,
         **options: Unpack[BackfillOptions],
     ) -> InferenceRun:
-        """Start the runs of a schedule for its times from `start` to `end`, both included, with a run that can be waited for,
-        suspended and cancelled. Raises InvalidRequest.
+        """Start the runs of a schedule for its times from `start` to `end`, both included, with a
+        run that can be waited for, suspended and cancelled. Raises InvalidRequest.
         """
         found, _ = await self._schedule(schedule)
-        given = {"schedule": found.metadata.name, "start": rfc3339(start), "end": rfc3339(end), **options}
+        given = {
+            "schedule": found.metadata.name,
+            "start": rfc3339(start),
+            "end": rfc3339(end),
+            **options,
+        }
         new = name or generated_name(f"{found.metadata.name}-backfill")
         metadata = {"name": new, "namespace": found.metadata.namespace}
         try:
@@ -262,8 +300,11 @@ class AsyncClient:
         except ValidationError as error:
             raise InvalidRequest(describe(parse_problems(error))) from error
 
-    async def trigger(self, schedule: Run, *, at: datetime | None = None, name: str | None = None) -> InferenceRun:
-        """Start the run of a schedule for one of its times, by default the latest one; a run for it that has ended is repeated.
+    async def trigger(
+        self, schedule: Run, *, at: datetime | None = None, name: str | None = None
+    ) -> InferenceRun:
+        """Start the run of a schedule for one of its times, by default the latest one; a run for it
+        that has ended is repeated.
 
         Raises InvalidRequest.
         """
@@ -277,10 +318,15 @@ class AsyncClient:
                 f"{rfc3339(at or before)} is not a time of schedule {found.ref} ({expression}, {zone}){near}"
             )
         new = name or generated_name(f"{found.metadata.name}-trigger")
-        return await self.backfill(found, start=time, end=time, name=new, which=BackfillSelection.ALL)
+        return await self.backfill(
+            found, start=time, end=time, name=new, which=BackfillSelection.ALL
+        )
 
-    async def logs(self, run: Run, *, follow: bool = False, tail: int | None = None) -> AsyncGenerator[LogLine, None]:
-        """The lines that the run's Pods have written; with `follow`, also those to come, until the run has ended.
+    async def logs(
+        self, run: Run, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[LogLine, None]:
+        """The lines that the run's Pods have written; with `follow`, also those to come, until the
+        run has ended.
 
         `tail` limits the lines that each Pod has written already.
         """
@@ -299,9 +345,10 @@ class AsyncClient:
         credentials: Mapping[str, str] | None = None,
         join_input: bool = False,
     ) -> PredictedRows:
-        """The results of a run that has succeeded: one row per record, as a table of Arrow, pandas or polars, or as dicts. They are
-        read when they are used, which blocks. The arguments are those of `inferrun.results.read_results`; without credentials, the
-        Secrets that the config names are read, if you may. Raises ResultsError.
+        """The results of a run that has succeeded: one row per record, as a table of Arrow, pandas
+        or polars, or as dicts. They are read when they are used, which blocks. The arguments are
+        those of `inferrun.results.read_results`; without credentials, the Secrets that the config
+        names are read, if you may. Raises ResultsError.
         """
         found = await self.get(run)
         read_secret = self._secret_reader(found.metadata.namespace)
@@ -327,17 +374,26 @@ class AsyncClient:
         progress: bool | None = None,
         **options: Unpack[RunOptions],
     ) -> Frame:
-        """Store a data frame as the input of a run, wait for the run, and return the frame with `prediction` and `error`.
+        """Store a data frame as the input of a run, wait for the run, and return the frame with
+        `prediction` and `error`.
 
-        The input of the config must be of the label `s3`, `gcs` or `azure`, with a placeholder such as `$(run.name)` in its path.
-        The other arguments are those of `submit`, `wait` and `results`. Raises ResultsError, InvalidRequest, RunFailed and
-        WaitTimedOut.
+        The input of the config must be of the label `s3`, `gcs` or `azure`, with a placeholder such
+        as `$(run.name)` in its path. The other arguments are those of `submit`, `wait` and
+        `results`. Raises ResultsError, InvalidRequest, RunFailed and WaitTimedOut.
         """
         place = namespace or self.namespace
-        submission, name = _request(config, parameters, name=name, given={"namespace": place}, options=options)
-        planned = parse_run({"metadata": {"name": name, "namespace": place}, "spec": submission.run_spec()})
+        submission, name = _request(
+            config, parameters, name=name, given={"namespace": place}, options=options
+        )
+        planned = parse_run(
+            {"metadata": {"name": name, "namespace": place}, "spec": submission.run_spec()}
+        )
         stored = await self._runs.config(planned.config_namespace, planned.config_name)
-        access = Access(credentials=credentials or {}, environment=os.environ, read_secret=self._secret_reader(place))
+        access = Access(
+            credentials=credentials or {},
+            environment=os.environ,
+            read_secret=self._secret_reader(place),
+        )
         await asyncio.to_thread(upload_frame, frame, planned, stored, access=access)
         run = await self._runs.start(submission, name=name)
         await self.wait(run, timeout=timeout, progress=progress)
@@ -400,12 +456,16 @@ def _request(
         field = first + "".join(word.title() for word in rest)
         given[field] = value.to_manifest() if isinstance(value, Interval) else value
     try:
-        submission = parse_submission({key: value for key, value in given.items() if value is not None})
+        submission = parse_submission(
+            {key: value for key, value in given.items() if value is not None}
+        )
     except InvalidSubmission as error:
         raise InvalidRequest(str(error)) from error
     name = generated_name(config_name) if name is None else name
     if not is_subdomain(name):
-        raise InvalidRequest(f"name: {name!r} is not a name of a Kubernetes object; allowed are a-z, 0-9, - and .")
+        raise InvalidRequest(
+            f"name: {name!r} is not a name of a Kubernetes object; allowed are a-z, 0-9, - and ."
+        )
     return submission, name
 
 

@@ -1,16 +1,14 @@
 """Errors of the client.
 
 ClientError                `fix` is what the caller can do about it; empty if the message says it
-├── InvalidRequest         the request is invalid: the message names the field, its value and what is allowed
-│   ├── ConfigNotFound     no config has that name
-│   └── RequestMismatch    a run of that name exists, and its request was a different one
-├── RunNotFound            no run has that name
-├── RunEnded               the run has ended and can be neither cancelled nor suspended
-├── RunFailed              the run that was waited for did not succeed
-├── WaitTimedOut           the run has not ended in the given time; it goes on
-├── AccessDenied           the server does not allow the request
-├── ServerUnreachable      the server does not respond
-└── NotConnected           no cluster is selected, or inferrun is not installed in it
+├── InvalidRequest         the request is invalid: the message names the field, its value and what
+is allowed │   ├── ConfigNotFound     no config has that name │   └── RequestMismatch    a run of
+that name exists, and its request was a different one ├── RunNotFound            no run has that
+name ├── RunEnded               the run has ended and can be neither cancelled nor suspended ├──
+RunFailed              the run that was waited for did not succeed ├── WaitTimedOut           the
+run has not ended in the given time; it goes on ├── AccessDenied           the server does not allow
+the request ├── ServerUnreachable      the server does not respond └── NotConnected           no
+cluster is selected, or inferrun is not installed in it
 """
 
 from collections.abc import Iterator
@@ -34,7 +32,8 @@ class InvalidRequest(ClientError):
 
 
 class ConfigNotFound(InvalidRequest):
-    """No config has that name. A run that names it anyway, because it was applied with kubectl, waits for it."""
+    """No config has that name. A run that names it anyway, because it was applied with kubectl,
+    waits for it."""
 
     listed_by: ClassVar = "kubectl get inferenceconfigs"
 
@@ -79,9 +78,11 @@ class NotConnected(ClientError):
 
 
 @contextmanager
-def kubernetes_errors(what: str, *, missing: type[RunNotFound | ConfigNotFound] = RunNotFound) -> Iterator[None]:
-    """Raise a ClientError for each error of a request to the API server; `what` is the object that is meant, and `missing` what is
-    raised if it does not exist.
+def kubernetes_errors(
+    what: str, *, missing: type[RunNotFound | ConfigNotFound] = RunNotFound
+) -> Iterator[None]:
+    """Raise a ClientError for each error of a request to the API server; `what` is the object that
+    is meant, and `missing` what is raised if it does not exist.
     """
     try:
         yield
@@ -95,13 +96,19 @@ def kubernetes_errors(what: str, *, missing: type[RunNotFound | ConfigNotFound] 
         if error.reason == "NotFound" and "could not find the requested resource" not in str(error):
             text = f"{what} does not exist" if what.rpartition("/")[2] in str(error) else str(error)
             raise missing(text, fix=f"list what exists: {missing.listed_by}") from error
-        raise NotConnected("inferrun is not installed in this cluster", fix="check it: inferrun doctor") from error
+        raise NotConnected(
+            "inferrun is not installed in this cluster", fix="check it: inferrun doctor"
+        ) from error
     except errors.Forbidden as error:
-        raise AccessDenied(str(error), fix="ask an administrator for the role edit in this namespace") from error
+        raise AccessDenied(
+            str(error), fix="ask an administrator for the role edit in this namespace"
+        ) from error
     except (errors.Invalid, errors.Conflict) as error:
         raise InvalidRequest(str(error)) from error
     except errors.KubeError as error:
         if error.status == 401:
-            raise AccessDenied(f"the API server rejects your credentials: {error}", fix="log in again") from error
+            raise AccessDenied(
+                f"the API server rejects your credentials: {error}", fix="log in again"
+            ) from error
         fix = "check the connection: kubectl version; the run goes on"
         raise ServerUnreachable(f"the API server does not respond: {error}", fix=fix) from error

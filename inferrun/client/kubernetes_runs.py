@@ -36,8 +36,13 @@ class KubernetesRuns:
         self._api = api
 
     async def start(self, submission: Submission, *, name: str) -> InferenceRun:
-        """Create the InferenceRun of a submission. Raises ConfigNotFound: a run would wait for its config, perhaps forever."""
-        metadata = {"name": name, "namespace": submission.namespace, "labels": submission.labels or {}}
+        """Create the InferenceRun of a submission. Raises ConfigNotFound: a run would wait for its
+        config, perhaps forever."""
+        metadata = {
+            "name": name,
+            "namespace": submission.namespace,
+            "labels": submission.labels or {},
+        }
         run = parse_run({"metadata": metadata, "spec": submission.run_spec()})
         try:
             await self.config(run.config_namespace, run.config_name)
@@ -45,12 +50,16 @@ class KubernetesRuns:
             pass  # only the shim can tell whether it exists, and whether the run may use it
         except ConfigNotFound as missing:
             try:
-                await self.get(submission.namespace, name)  # a repeated request finds its run without its config, too
+                # a repeated request finds its run without its config, too
+                await self.get(submission.namespace, name)
             except RunNotFound:
                 hint = ""
-                with suppress(KubeError):  # whoever may read one config need not be allowed to list all
+                # whoever may read one config need not be allowed to list all
+                with suppress(KubeError):
                     found = self._api.items(CONFIGS, run.config_namespace, page_size=100)
-                    hint = did_you_mean(run.config_name, [item["metadata"]["name"] async for item in found])
+                    hint = did_you_mean(
+                        run.config_name, [item["metadata"]["name"] async for item in found]
+                    )
                 raise ConfigNotFound(f"{missing}{hint}", fix=missing.fix) from None
         return await self.create(run)
 
@@ -60,7 +69,8 @@ class KubernetesRuns:
             return parse_config(await self._api.get(CONFIGS, namespace, name))
 
     async def create(self, run: InferenceRun) -> InferenceRun:
-        """Create an InferenceRun, or find the one of that name if it has the same spec. Raises RequestMismatch."""
+        """Create an InferenceRun, or find the one of that name if it has the same spec. Raises
+        RequestMismatch."""
         namespace, name = run.metadata.namespace, run.metadata.name
         with kubernetes_errors(f"namespace {namespace}"):
             try:
@@ -105,7 +115,9 @@ class KubernetesRuns:
         """The changes that one watch sees, until it ends or breaks."""
         known, selector = run.metadata, f"metadata.name={run.metadata.name}"
         try:
-            changes = self._api.watch(RUNS, known.namespace, version=known.resource_version, fieldSelector=selector)
+            changes = self._api.watch(
+                RUNS, known.namespace, version=known.resource_version, fieldSelector=selector
+            )
             async for kind, item in changes:
                 if kind == "DELETED":
                     raise _deleted(run)
@@ -117,7 +129,8 @@ class KubernetesRuns:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _look_again(self, run: InferenceRun) -> InferenceRun:
-        """The run as it is after a watch has ended, which may be because the API server does not respond for a while."""
+        """The run as it is after a watch has ended, which may be because the API server does not
+        respond for a while."""
         deadline = time.monotonic() + OUTAGE_SECONDS
         while True:
             try:
@@ -145,16 +158,23 @@ class KubernetesRuns:
             text = f"{run.ref} is a schedule"
             fix = f"stop it with inferrun suspend -n {namespace} {name}, or cancel one of its runs"
             raise RunEnded(text, fix=fix)
-        await self.patch(run, {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
+        await self.patch(
+            run, {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
+        )
 
 
 def body_of(resource: InferenceConfig | InferenceRun) -> Object:
-    """The resource as a user creates it: without its status, and with the metadata that users choose."""
+    """The resource as a user creates it: without its status, and with the metadata that users
+    choose."""
     metadata = resource.metadata
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "metadata": {"name": metadata.name, "labels": metadata.labels, "annotations": metadata.annotations},
+        "metadata": {
+            "name": metadata.name,
+            "labels": metadata.labels,
+            "annotations": metadata.annotations,
+        },
         "spec": resource.spec.to_manifest(),
     }
 

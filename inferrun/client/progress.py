@@ -34,7 +34,8 @@ Show = Callable[[InferenceRun], None]
 
 @contextmanager
 def progress_display(*, is_wanted: bool | None) -> Iterator[Show]:
-    """What to call with each state of a run. By default, it is shown if standard error is a terminal, or in a notebook."""
+    """What to call with each state of a run. By default, it is shown if standard error is a
+    terminal, or in a notebook."""
     console = Console(stderr=True, highlight=False)
     if console.is_jupyter and is_wanted is not False:
         yield _notebook_display()
@@ -69,16 +70,23 @@ def progress_view(run: InferenceRun, *, now: datetime) -> RenderableType:
 def phase_text(run: InferenceRun) -> Text:
     """The phase, and the reason if it says more."""
     phase, reason = run.status.phase or Phase.PENDING, run.status.reason or ""
-    words = phase if reason in ("", phase, "DryRunSucceeded") else f"{phase} ({one_line(reason, limit=64)})"
+    words = (
+        phase
+        if reason in ("", phase, "DryRunSucceeded")
+        else f"{phase} ({one_line(reason, limit=64)})"
+    )
     return Text(words, style=PHASE_STYLES[phase])
 
 
 def done_and_total(run: InferenceRun) -> tuple[int, int]:
-    """How many records are done, and how many there are, 0 if that is not known; of a back-fill, its runs."""
+    """How many records are done, and how many there are, 0 if that is not known; of a back-fill,
+    its runs."""
     records, backfill = run.status.records, run.status.backfill
     if backfill is not None:
         return backfill.succeeded + backfill.failed + backfill.skipped, backfill.total
-    return (records.completed + records.failed, records.total or 0) if records is not None else (0, 0)
+    return (
+        (records.completed + records.failed, records.total or 0) if records is not None else (0, 0)
+    )
 
 
 def run_facts(run: InferenceRun, *, now: datetime) -> str:
@@ -89,14 +97,18 @@ def run_facts(run: InferenceRun, *, now: datetime) -> str:
     if status.backfill is not None:
         found += [f"{status.backfill.failed:,} failed"] if status.backfill.failed else []
         found += [f"{status.backfill.running:,} in progress"] if not status.is_terminal else []
-        if (until := status.backfill.estimated_completion_time) is not None and not status.is_terminal:
+        if (
+            until := status.backfill.estimated_completion_time
+        ) is not None and not status.is_terminal:
             found.append(f"{duration_text(max(until, now) - now)} left")
     if status.pace is not None and not status.is_terminal:
         found.append(f"{status.pace.records_per_second:,} records/s")
         if status.pace.seconds_left is not None:
             found.append(f"{seconds_text(status.pace.seconds_left)} left")
         if status.pace.concurrency:
-            found.append(f"{status.pace.concurrency} request{'s' if status.pace.concurrency > 1 else ''} at once")
+            found.append(
+                f"{status.pace.concurrency} request{'s' if status.pace.concurrency > 1 else ''} at once"
+            )
     if status.attempt is not None and status.attempt > 1:
         found.append(f"attempt {status.attempt}")
     began = status.start_time or run.metadata.creation_timestamp
@@ -116,14 +128,19 @@ def seconds_text(seconds: int) -> str:
 
 
 def _notebook_display() -> Show:
-    """Shows the state in one cell, which each further state replaces; standard HTML, so it needs no extension."""
+    """Shows the state in one cell, which each further state replaces; standard HTML, so it needs no
+    extension."""
     from IPython.display import HTML, display  # noqa: PLC0415 -- only a notebook has it
 
     handle = display(HTML(""), display_id=True)  # type: ignore[no-untyped-call]
 
     def show(run: InferenceRun) -> None:
         done, total = done_and_total(run)
-        bar = f'<progress value="{done}" max="{total}"></progress> {done:,}/{total:,} ' if total else ""
+        bar = (
+            f'<progress value="{done}" max="{total}"></progress> {done:,}/{total:,} '
+            if total
+            else ""
+        )
         name, phase = escape(run.metadata.name), escape(phase_text(run).plain)
         facts = escape(run_facts(run, now=utc_now()))
         handle.update(HTML(f"<b>{name}</b> {phase} {bar}<br><small>{facts}</small>"))  # type: ignore[no-untyped-call]

@@ -1,7 +1,8 @@
 """The logs of a run: of all its Pods, across attempts and shards.
 
-A Pod's log is followed until its container has ended. The stream may break before that, because proxies and kubelets close
-idle connections: it is continued with the first line that is newer than the last one.
+A Pod's log is followed until its container has ended. The stream may break before that, because
+proxies and kubelets close idle connections: it is continued with the first line that is newer than
+the last one.
 """
 
 import asyncio
@@ -43,15 +44,23 @@ class LogLine:
     """Index of the Pod, if the run is divided among several."""
 
 
-async def read_logs(api: KubeClient, run: InferenceRun, *, tail: int | None) -> AsyncGenerator[LogLine, None]:
-    """The lines that the Pods have written so far, one Pod after the other, oldest first; of each the last `tail`."""
-    for pod in sorted(await _started_pods(api, run), key=lambda pod: str(pod["metadata"]["creationTimestamp"])):
+async def read_logs(
+    api: KubeClient, run: InferenceRun, *, tail: int | None
+) -> AsyncGenerator[LogLine, None]:
+    """The lines that the Pods have written so far, one Pod after the other, oldest first; of each
+    the last `tail`."""
+    for pod in sorted(
+        await _started_pods(api, run), key=lambda pod: str(pod["metadata"]["creationTimestamp"])
+    ):
         async for line in _lines(api, pod, tail=tail, must_follow=False):
             yield line
 
 
-async def follow_logs(api: KubeClient, run: InferenceRun, *, tail: int | None) -> AsyncGenerator[LogLine, None]:
-    """The lines of all Pods as they are written, until the run has ended; it waits for Pods that do not exist yet."""
+async def follow_logs(
+    api: KubeClient, run: InferenceRun, *, tail: int | None
+) -> AsyncGenerator[LogLine, None]:
+    """The lines of all Pods as they are written, until the run has ended; it waits for Pods that do
+    not exist yet."""
     lines: asyncio.Queue[LogLine] = asyncio.Queue(WAITING_LINES)
     reading = asyncio.create_task(_read_all(api, run, lines, tail=tail))
     try:
@@ -70,7 +79,9 @@ async def follow_logs(api: KubeClient, run: InferenceRun, *, tail: int | None) -
         await asyncio.wait({reading})
 
 
-async def _read_all(api: KubeClient, run: InferenceRun, lines: "asyncio.Queue[LogLine]", *, tail: int | None) -> None:
+async def _read_all(
+    api: KubeClient, run: InferenceRun, lines: "asyncio.Queue[LogLine]", *, tail: int | None
+) -> None:
     """Put the lines of every Pod into the queue, each Pod in a task of its own."""
     known: set[str] = set()
 
@@ -98,7 +109,8 @@ async def _read_all(api: KubeClient, run: InferenceRun, lines: "asyncio.Queue[Lo
 
 @contextmanager
 def _patience(*, has_ended: bool) -> Iterator[None]:
-    """Whether a server that does not respond ends everything decides `wait_for_end`, until the run has ended."""
+    """Whether a server that does not respond ends everything decides `wait_for_end`, until the run
+    has ended."""
     try:
         yield
     except KubeError as error:
@@ -115,11 +127,15 @@ async def _started_pods(api: KubeClient, run: InferenceRun) -> list[Object]:
 
 def _state(pod: Object) -> Object:
     statuses = status_of(pod).get("containerStatuses") or []
-    state: Object = next((one.get("state") or {} for one in statuses if one.get("name") == CONTAINER), {})
+    state: Object = next(
+        (one.get("state") or {} for one in statuses if one.get("name") == CONTAINER), {}
+    )
     return state
 
 
-async def _lines(api: KubeClient, pod: Object, *, tail: int | None, must_follow: bool) -> AsyncGenerator[LogLine, None]:
+async def _lines(
+    api: KubeClient, pod: Object, *, tail: int | None, must_follow: bool
+) -> AsyncGenerator[LogLine, None]:
     metadata = pod["metadata"]
     namespace, name, labels = metadata["namespace"], metadata["name"], metadata.get("labels") or {}
     attempt, index = str(labels.get(wellknown.LABEL_ATTEMPT, "")), str(labels.get(INDEX_LABEL, ""))
@@ -129,18 +145,25 @@ async def _lines(api: KubeClient, pod: Object, *, tail: int | None, must_follow:
     last = ""
     while True:
         resumed_after = last
-        with suppress(NotFound, Invalid), _patience(has_ended=not must_follow):  # the Pod or its container may be gone
+        # the Pod or its container may be gone
+        with suppress(NotFound, Invalid), _patience(has_ended=not must_follow):
             async for line in _split(api.log_pieces(namespace, name, **params)):
                 time, _, text = line.partition(" ")
                 if _sortable(time) > _sortable(resumed_after):
                     last = time
                     number = int(attempt) if attempt.isdecimal() else 0
-                    yield LogLine(name, time, text, number, int(index) if index.isdecimal() else None)
+                    yield LogLine(
+                        name, time, text, number, int(index) if index.isdecimal() else None
+                    )
         if not must_follow:
             return
         with _patience(has_ended=False):
             current = await api.find(PODS, namespace, name)
-            if current is None or current["metadata"]["uid"] != metadata["uid"] or "running" not in _state(current):
+            if (
+                current is None
+                or current["metadata"]["uid"] != metadata["uid"]
+                or "running" not in _state(current)
+            ):
                 return
         params.pop("tailLines", None)
         if last:
@@ -149,7 +172,8 @@ async def _lines(api: KubeClient, pod: Object, *, tail: int | None, must_follow:
 
 
 def _sortable(time: str) -> str:
-    """A time of the kubelet, which has as many digits after the point as it needs, and is in UTC."""
+    """A time of the kubelet, which has as many digits after the point as it needs, and is in
+    UTC."""
     seconds, _, fraction = time.removesuffix("Z").partition(".")
     return f"{seconds}.{fraction:0<9}"
 

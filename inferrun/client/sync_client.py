@@ -14,9 +14,11 @@ Arguments = ParamSpec("Arguments")
 
 
 def _blocking(
-    method: Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Value]],  # Any: asyncio's own business
+    # Any: asyncio's own business
+    method: Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Value]],
 ) -> Callable[Concatenate["Client", Arguments], Value]:
-    """The method of `Client` that waits for that of `AsyncClient`, with its arguments and its description."""
+    """The method of `Client` that waits for that of `AsyncClient`, with its arguments and its
+    description."""
 
     @wraps(method)
     def call(client: "Client", /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
@@ -31,7 +33,9 @@ def _iterating(
     """The method of `Client` that iterates over what a method of `AsyncClient` yields."""
 
     @wraps(method)
-    def iterate(client: "Client", /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Iterator[Value]:
+    def iterate(
+        client: "Client", /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Iterator[Value]:
         values = method(client._client, *args, **kwargs)
         try:
             while True:
@@ -47,16 +51,25 @@ def _iterating(
 
 
 class Client:
-    """Starts, finds, follows and controls runs. All methods raise `ClientError`, and are those of `AsyncClient`."""
+    """Starts, finds, follows and controls runs. All methods raise `ClientError`, and are those of
+    `AsyncClient`."""
 
     def __init__(
-        self, *, namespace: str | None = None, kubeconfig: Path | None = None, context: str | None = None
+        self,
+        *,
+        namespace: str | None = None,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
     ) -> None:
         """Connect as `AsyncClient.connect` does."""
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="inferrun-client", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="inferrun-client", daemon=True
+        )
         self._thread.start()
-        connecting = AsyncClient.connect(namespace=namespace, kubeconfig=kubeconfig, context=context)
+        connecting = AsyncClient.connect(
+            namespace=namespace, kubeconfig=kubeconfig, context=context
+        )
         try:
             self._client = self._run(connecting)
         except BaseException:

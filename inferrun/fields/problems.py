@@ -1,4 +1,5 @@
-"""An invalid field of a resource, as people read it: its path of JSON names, its value and what is allowed. Pure."""
+"""An invalid field of a resource, as people read it: its path of JSON names, its value and what is
+allowed. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -41,7 +42,8 @@ _REQUIREMENTS: Final = {
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
 }
-"""Requirements in the terms of a manifest, for pydantic's error types that use the terms of Python."""
+"""Requirements in the terms of a manifest, for pydantic's error types that use the terms of
+Python."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +68,15 @@ def describe(problems: Iterable[Problem]) -> str:
     """The first problems on one line, for a status message."""
     first = list(islice(problems, MAX_PROBLEMS + 1))
     more = "; and more problems" if len(first) > MAX_PROBLEMS else ""
-    return one_line("; and ".join(map(str, first[:MAX_PROBLEMS])), limit=MESSAGE_LIMIT - len(more)) + more
+    return (
+        one_line("; and ".join(map(str, first[:MAX_PROBLEMS])), limit=MESSAGE_LIMIT - len(more))
+        + more
+    )
 
 
 def shown(value: object) -> str:
-    """`value` as text, truncated. Of a URL, the part that is public; of an object or list, which may contain anything, the keys
-    or the length.
+    """`value` as text, truncated. Of a URL, the part that is public; of an object or list, which
+    may contain anything, the keys or the length.
     """
     match value:
         case str():
@@ -89,14 +94,25 @@ def parse_problems(error: ValidationError, *, path: str = "") -> tuple[Problem, 
     """The first problems because of which an object at `path` is not what it should be."""
     found = []
     for entry in error.errors(include_url=False)[: MAX_PROBLEMS + 1]:
-        names, kind, rule, given = [str(part) for part in entry["loc"]], entry["type"], entry["msg"], entry["input"]
+        names, kind, rule, given = (
+            [str(part) for part in entry["loc"]],
+            entry["type"],
+            entry["msg"],
+            entry["input"],
+        )
         is_url = bool(names) and names[-1] in _URLS and isinstance(given, str)
-        value = HIDDEN if CONFIDENTIAL.intersection(names) else shown(public_url(given) if is_url else given)
+        value = (
+            HIDDEN
+            if CONFIDENTIAL.intersection(names)
+            else shown(public_url(given) if is_url else given)
+        )
         allowed = _REQUIREMENTS.get(kind) or f"allowed: {rule[:1].lower()}{rule[1:]}"
         if kind == "value_error":
             allowed = str(entry["ctx"]["error"])
         field = one_line(".".join(filter(None, [path, *names])), limit=FIELD_LIMIT)
-        found.append(Problem(field=field, value=None if kind == "missing" else value, allowed=allowed))
+        found.append(
+            Problem(field=field, value=None if kind == "missing" else value, allowed=allowed)
+        )
     return tuple(found)
 
 
@@ -108,7 +124,9 @@ def unknown_keys(value: object, *, model: type[BaseModel], path: str) -> Iterato
     for key, inner in value.items():
         if key not in below:
             allowed = f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}"
-            yield Problem(field=one_line(f"{path}.{key}", limit=FIELD_LIMIT), value=HIDDEN, allowed=allowed)
+            yield Problem(
+                field=one_line(f"{path}.{key}", limit=FIELD_LIMIT), value=HIDDEN, allowed=allowed
+            )
         elif (kind := model_in(below[key])) is not None and isinstance(inner, list):
             for at, one in enumerate(inner):
                 yield from unknown_keys(one, model=kind, path=f"{path}.{key}.{at}")

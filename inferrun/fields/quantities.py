@@ -5,8 +5,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Final
 
 QUANTITY: Final = r"^[+-]?[0-9.]+([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
-"""What a quantity may look like. With an exponent of nine digits, which Kubernetes allows, it takes the API server more than half a
-minute to read it."""
+"""What a quantity may look like. With an exponent of nine digits, which Kubernetes allows, it takes
+the API server more than half a minute to read it."""
 
 SIZE: Final = r"^[1-9][0-9]{0,12}([kMGT]|[KMGT]i)?$"
 """What a size in bytes may look like: a quantity without fractions."""

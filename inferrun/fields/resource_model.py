@@ -1,8 +1,9 @@
-"""What the models of both resources have in common: immutable, camelCase in JSON, snake_case in Python.
+"""What the models of both resources have in common: immutable, camelCase in JSON, snake_case in
+Python.
 
-Unknown keys are ignored on reading, because an object may have been stored under a newer or an older definition; the API
-server prunes unknown keys of new objects. The string under a field is its documentation: the generator of the CRDs reads it
-from the source.
+Unknown keys are ignored on reading, because an object may have been stored under a newer or an
+older definition; the API server prunes unknown keys of new objects. The string under a field is its
+documentation: the generator of the CRDs reads it from the source.
 """
 
 from typing import Any, get_args, get_origin

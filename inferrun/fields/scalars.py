@@ -1,7 +1,8 @@
 """Scalar types of both resources, with the limits that the API server enforces.
 
-Every string needs a limit, because the API server rejects a CRD whose rules could run over unbounded strings. Messages that
-the product writes are truncated instead of rejected, so that a long message never prevents an outcome from being stored.
+Every string needs a limit, because the API server rejects a CRD whose rules could run over
+unbounded strings. Messages that the product writes are truncated instead of rejected, so that a
+long message never prevents an outcome from being stored.
 """
 
 from collections.abc import Callable
@@ -24,13 +25,17 @@ def _truncate_to(limit: int) -> Callable[[object], object]:
 Instant = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]
 """A point in time; in JSON as Kubernetes writes it, with whole seconds."""
 
-Message = Annotated[str, BeforeValidator(_truncate_to(MESSAGE_LIMIT)), Field(max_length=MESSAGE_LIMIT)]
+Message = Annotated[
+    str, BeforeValidator(_truncate_to(MESSAGE_LIMIT)), Field(max_length=MESSAGE_LIMIT)
+]
 """One line of human-readable text, truncated to 2048 characters."""
 
 ReasonText = Annotated[str, Field(max_length=SHORT_LIMIT)]
 """A word in CamelCase for programs."""
 
-ResourceName = Annotated[str, Field(min_length=1, max_length=SUBDOMAIN_LIMIT, pattern=SUBDOMAIN_PATTERN)]
+ResourceName = Annotated[
+    str, Field(min_length=1, max_length=SUBDOMAIN_LIMIT, pattern=SUBDOMAIN_PATTERN)
+]
 """The name of a namespaced object: a DNS-1123 subdomain."""
 
 NamespaceName = Annotated[str, Field(min_length=1, max_length=LABEL_LIMIT, pattern=LABEL_PATTERN)]

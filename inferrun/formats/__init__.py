@@ -1,6 +1,7 @@
 """The formats of records and results: how the runner and programs that read results see files.
 
-Importing this package loads no format. Each one names the library that it needs when it is imported.
+Importing this package loads no format. Each one names the library that it needs when it is
+imported.
 """
 
 from importlib.metadata import EntryPoint

@@ -9,7 +9,8 @@ _BYTES: Final = "b64"
 
 
 def json_of_bytes(value: bytes) -> Json:
-    """Return bytes as JSON: a text if they are one, otherwise `{"b64": …}`, as TensorFlow Serving's REST API has it."""
+    """Return bytes as JSON: a text if they are one, otherwise `{"b64": …}`, as TensorFlow Serving's
+    REST API has it."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -22,13 +23,18 @@ def base64_of(value: bytes) -> Json:
 
 
 def json_of_other(value: object) -> Json:
-    """Return a value of a type that JSON does not have: bytes as `json_of_bytes` does, a decimal number or a duration as text."""
+    """Return a value of a type that JSON does not have: bytes as `json_of_bytes` does, a decimal
+    number or a duration as text."""
     return json_of_bytes(value) if isinstance(value, bytes) else str(value)
 
 
 def bytes_in(value: Json) -> bytes | None:
     """Return the bytes that an object with their base64 stands for; None for every other value."""
-    if not isinstance(value, dict) or list(value) != [_BYTES] or not isinstance(text := value[_BYTES], str):
+    if (
+        not isinstance(value, dict)
+        or list(value) != [_BYTES]
+        or not isinstance(text := value[_BYTES], str)
+    ):
         return None
     try:
         return b64decode(text, validate=True)

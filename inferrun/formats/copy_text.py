@@ -1,6 +1,8 @@
-"""Results in rows of a PostgreSQL table: which columns have them, their digest, and how they are read again. Pure.
+"""Results in rows of a PostgreSQL table: which columns have them, their digest, and how they are
+read again. Pure.
 
-Rows are read as lines of COPY in text format: run, index, custom_id, prediction, error, and copied columns, the last three as JSON.
+Rows are read as lines of COPY in text format: run, index, custom_id, prediction, error, and copied
+columns, the last three as JSON.
 """
 
 import re
@@ -23,7 +25,14 @@ SETTINGS: Final = {
 differ."""
 
 _NULL: Final = b"\\N"
-_RAW: Final = {b"\\b": b"\b", b"\\f": b"\f", b"\\n": b"\n", b"\\r": b"\r", b"\\t": b"\t", b"\\v": b"\v"}
+_RAW: Final = {
+    b"\\b": b"\b",
+    b"\\f": b"\f",
+    b"\\n": b"\n",
+    b"\\r": b"\r",
+    b"\\t": b"\t",
+    b"\\v": b"\v",
+}
 _ESCAPED: Final = re.compile(rb"\\.")
 
 
@@ -33,18 +42,22 @@ def quoted(name: str) -> str:
 
 
 def table_names(table: str) -> dict[str, str]:
-    """Return the names of a table with results and of the two beside it, as SQL: `table`, `runs` and `chunks`."""
+    """Return the names of a table with results and of the two beside it, as SQL: `table`, `runs`
+    and `chunks`."""
     *schema, name = table.split(".")
     names = {"table": name, "runs": "inferrun_runs", "chunks": "inferrun_chunks"}
     return {key: ".".join(map(quoted, (*schema, one))) for key, one in names.items()}
 
 
 class TableRows:
-    """The columns of a table with the results of a run; `roles` are their names with what they are, empty if it is not known."""
+    """The columns of a table with the results of a run; `roles` are their names with what they are,
+    empty if it is not known."""
 
     def __init__(self, roles: Mapping[str, str]) -> None:
         self.copied = [name for name, role in roles.items() if role == "copied"]
-        self.predictions = [name for name, role in roles.items() if role == "prediction"] or ["prediction"]
+        self.predictions = [name for name, role in roles.items() if role == "prediction"] or [
+            "prediction"
+        ]
         ids = [ID_COLUMN] if not roles or "key" in roles.values() else []
         self.names = [*ids, *self.copied, *self.predictions, "error"]
         """Those with the results, besides the index."""
@@ -56,7 +69,8 @@ class TableRows:
 
     @property
     def results(self) -> str:
-        """The results, each with the type of its column, as SQL; several columns of a prediction are one of JSON."""
+        """The results, each with the type of its column, as SQL; several columns of a prediction
+        are one of JSON."""
         names = [
             *map(quoted, self.names[: -len(self.predictions) - 1]),
             f"{self._prediction('prediction')} as prediction",
@@ -81,7 +95,8 @@ class TableRows:
 
 
 def digest_of(rows: str) -> str:
-    """Return the query for the SHA-256 and the size of rows with an index, as the server computes them with `SETTINGS`.
+    """Return the query for the SHA-256 and the size of rows with an index, as the server computes
+    them with `SETTINGS`.
 
     A row is `q.*`: `q` alone would be the column of that name, if there is one.
     """
@@ -90,15 +105,18 @@ def digest_of(rows: str) -> str:
 
 
 def _members(names: Sequence[str]) -> str:
-    """Return columns as an object, of which one may be named `o`. A function would have at most a hundred arguments."""
+    """Return columns as an object, of which one may be named `o`. A function would have at most a
+    hundred arguments."""
     columns = ", ".join(f"{_json_of(name)} as {quoted(name)}" for name in names)
     return f"(select to_json(o.*) from (select {columns}) o)"  # noqa: S608  names
 
 
 def _json_of(name: str) -> str:
-    """Return a column as JSON in the form that JSON lines have, as SQL: the server's own of bytes is hexadecimal.
+    """Return a column as JSON in the form that JSON lines have, as SQL: the server's own of bytes
+    is hexadecimal.
 
-    A decimal number is a text, so that no reader rounds it. The type is known when the statement is executed.
+    A decimal number is a text, so that no reader rounds it. The type is known when the statement is
+    executed.
     """
     value = quoted(name)
     encoded = "json_build_object('b64', translate(encode({}, 'base64'), E'\\n', ''))"
@@ -114,7 +132,9 @@ def _json_of(name: str) -> str:
 
 def _read(results: BinaryIO, __: BinaryIO | None) -> Iterator[StoredResult]:
     for line in results:
-        _, index, custom_id, prediction, error, *copied = map(_value, line.rstrip(b"\n").split(b"\t"))
+        _, index, custom_id, prediction, error, *copied = map(
+            _value, line.rstrip(b"\n").split(b"\t")
+        )
         yield StoredResult(
             int(index or b""),
             None if custom_id is None else custom_id.decode(),
@@ -127,7 +147,11 @@ def _read(results: BinaryIO, __: BinaryIO | None) -> Iterator[StoredResult]:
 def _value(cell: bytes) -> bytes | None:
     if cell == _NULL:
         return None
-    return _ESCAPED.sub(lambda found: _RAW.get(found[0], found[0][1:]), cell) if b"\\" in cell else cell
+    return (
+        _ESCAPED.sub(lambda found: _RAW.get(found[0], found[0][1:]), cell)
+        if b"\\" in cell
+        else cell
+    )
 
 
 ROWS_OF_COPY: Final = ReadableResults(_read)

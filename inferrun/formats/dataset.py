@@ -1,7 +1,8 @@
 """Which files of a place are the input: by a path, a folder with partitions or a pattern. Pure.
 
-A folder is read with those of its nested folders whose names are `key=value`; a pattern reads what it matches. Names are relative
-to the folder, or to the part of the path before the first part with a wildcard.
+A folder is read with those of its nested folders whose names are `key=value`; a pattern reads what
+it matches. Names are relative to the folder, or to the part of the path before the first part with
+a wildcard.
 """
 
 import re
@@ -39,7 +40,8 @@ _LOGS: Final = {
     ".hoodie_partition_metadata": "a partition of a Hudi table",
     "_spark_metadata": "the output of a Spark stream",
 }
-"""What says, beside files, which of them count: the others were replaced, deleted or never committed."""
+"""What says, beside files, which of them count: the others were replaced, deleted or never
+committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,11 @@ class Dataset:
     objects: tuple[PlannedObject, ...]
     skipped: tuple[Skipped, ...] = ()
 
-    def checked(self, *, suffixes: Sequence[str], allow_empty: bool, where: str, contents: str) -> "Dataset":
-        """Return this unless nothing is read, not even an empty file, and something must be. Raises InputError.
+    def checked(
+        self, *, suffixes: Sequence[str], allow_empty: bool, where: str, contents: str
+    ) -> "Dataset":
+        """Return this unless nothing is read, not even an empty file, and something must be. Raises
+        InputError.
 
         `where`: the field, and the subject of a sentence; `contents`: what is there instead.
         """
@@ -74,7 +79,11 @@ class Dataset:
             return self
         kinds = " or ".join(f"*{suffix}" for suffix in suffixes or ("",))
         is_mixed = any(one.reason == OTHER_EXTENSION for one in self.skipped)
-        hint = "; to read files with another extension, set format, and a pattern such as *.txt" if is_mixed else ""
+        hint = (
+            "; to read files with another extension, set format, and a pattern such as *.txt"
+            if is_mixed
+            else ""
+        )
         raise InputError(f"{where} no {kinds} file; it {contents}{hint}")
 
 
@@ -84,41 +93,61 @@ def dataset_of(one: PlannedObject) -> Dataset:
 
 
 def split_pattern(path: str) -> tuple[str, str]:
-    """Return the folder and the pattern of a path; the pattern is empty if the path has no wildcard."""
+    """Return the folder and the pattern of a path; the pattern is empty if the path has no
+    wildcard."""
     parts = path.split("/")
     at = next((at for at, part in enumerate(parts) if _WILD.search(part)), None)
     return (path, "") if at is None else ("/".join(parts[:at]), "/".join(parts[at:]))
 
 
 def find(
-    files: Iterable[ListedFile], *, pattern: str, suffixes: Sequence[str], field: str, is_stated: bool = False
+    files: Iterable[ListedFile],
+    *,
+    pattern: str,
+    suffixes: Sequence[str],
+    field: str,
+    is_stated: bool = False,
 ) -> Dataset:
     """Return which files of a folder are read, sorted by name.
 
-    If the format is stated and no file has one of its extensions, those of the only other extension are read, or those without one:
-    Spark writes JSON lines to `part-….json`, and Hive, Athena and Firehose write all formats to names such as `000000_0`.
+    If the format is stated and no file has one of its extensions, those of the only other extension
+    are read, or those without one: Spark writes JSON lines to `part-….json`, and Hive, Athena and
+    Firehose write all formats to names such as `000000_0`.
 
-    Raises InputError with the field if they are too many, or if what is read depends on a log that is not read.
+    Raises InputError with the field if they are too many, or if what is read depends on a log that
+    is not read.
     """
     matches = _matcher(pattern)
     below = [one for one in files if matches(one.name)]
     folders = {one.name[: at.start()] for one in below for at in re.finditer("/", one.name)}
-    below = [one for one in below if one.size or one.name not in folders]  # others stand for a folder
+    # others stand for a folder
+    below = [one for one in below if one.size or one.name not in folders]
     skipped = [_why_skipped(one, is_folder=not pattern, suffixes=suffixes) for one in below]
     if is_stated and all(why for _, why in skipped):
-        others = {extension_of(name) for name, why in skipped if why in (OTHER_EXTENSION, OTHER_CASE)}
+        others = {
+            extension_of(name) for name, why in skipped if why in (OTHER_EXTENSION, OTHER_CASE)
+        }
         if len(others) == 1 and None not in others:
             skipped = [_why_skipped(one, is_folder=not pattern, suffixes=()) for one in below]
     reasons: dict[str, str] = {}
     found: list[PlannedObject] = []
     for one, (name, why) in zip(below, skipped, strict=True):
-        if why == HIDDEN and suffixes and not pattern and (kind := _LOGS.get(name.rpartition("/")[2])):
+        if (
+            why == HIDDEN
+            and suffixes
+            and not pattern
+            and (kind := _LOGS.get(name.rpartition("/")[2]))
+        ):
             text = f"{field}: the folder is {kind}, whose log {name} says which files count; a pattern such as *{suffixes[0]}"
-            raise InputError(f"{text} reads all that are there, also what was replaced", is_retryable=False)
+            raise InputError(
+                f"{text} reads all that are there, also what was replaced", is_retryable=False
+            )
         if why:
             reasons[name.encode(errors="surrogateescape").decode(errors="backslashreplace")] = why
         else:
-            found.append(PlannedObject(one.name, one.size, one.tag, _partition_of(one.name, field=field)))
+            found.append(
+                PlannedObject(one.name, one.size, one.tag, _partition_of(one.name, field=field))
+            )
     if len(found) > MAX_OBJECTS:
         text = f"{field}: it has {len(found)} files, at most {MAX_OBJECTS} can be read by a run; use a narrower path"
         raise InputError(text, is_retryable=False)
@@ -126,7 +155,8 @@ def find(
 
 
 def _why_skipped(one: ListedFile, *, is_folder: bool, suffixes: Sequence[str]) -> tuple[str, str]:
-    """Return the name of the file, or of the folder that is not read, and the reason; empty if it is read."""
+    """Return the name of the file, or of the folder that is not read, and the reason; empty if it
+    is read."""
     parts = one.name.split("/")
     for at, part in enumerate(parts):
         name = "/".join(parts[: at + 1])
@@ -153,24 +183,37 @@ def _partition_of(name: str, *, field: str) -> dict[str, str | None]:
         if not is_partition:
             continue
         if key in found:
-            raise InputError(f"{field}: {name} has two values of the column {key!r} in its path", is_retryable=False)
+            raise InputError(
+                f"{field}: {name} has two values of the column {key!r} in its path",
+                is_retryable=False,
+            )
         found[unquote(key)] = None if value == _MISSING else unquote(value)
     return found
 
 
 def partition_folder(name: str) -> str:
-    """Return the folders `key=value` in the name of a file, as they are written, each with a "/"."""
+    """Return the folders `key=value` in the name of a file, as they are written, each with a
+    "/"."""
     return "".join(f"{part}/" for part in name.split("/")[:-1] if "=" in part)
 
 
-def partitions_of(objects: Sequence[PlannedObject], declared: Mapping[str, str]) -> list[dict[str, PartitionValue]]:
-    """Return the columns that the paths of objects have. Their types are declared, or follow from all values."""
+def partitions_of(
+    objects: Sequence[PlannedObject], declared: Mapping[str, str]
+) -> list[dict[str, PartitionValue]]:
+    """Return the columns that the paths of objects have. Their types are declared, or follow from
+    all values."""
     names = dict.fromkeys(name for one in objects for name in one.partition)
     if objects and (unknown := next((name for name in declared if name not in names), "")):
         text = f"partitions.{unknown}: the path of no file has {unknown}=…{did_you_mean(unknown, names)}"
         raise InputError(text, is_retryable=False)
-    types = {name: declared.get(name) or _type_of([one.partition.get(name) for one in objects]) for name in names}
-    return [{name: PartitionValue(one.partition.get(name), kind) for name, kind in types.items()} for one in objects]
+    types = {
+        name: declared.get(name) or _type_of([one.partition.get(name) for one in objects])
+        for name in names
+    }
+    return [
+        {name: PartitionValue(one.partition.get(name), kind) for name, kind in types.items()}
+        for one in objects
+    ]
 
 
 def _type_of(values: Sequence[str | None]) -> str:

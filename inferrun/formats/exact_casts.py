@@ -1,15 +1,18 @@
 """Columns in other types without any change of a value. Pure; imports pyarrow.
 
-pyarrow's safe casts are not exact (26.0: 1e300 becomes an infinite float, 2 true, a time a date), and some are missing (from
-dictionaries of views, from 64-bit integers to small decimals) or wrong (a list view becomes lists with the items of other rows). So
-a column is converted by its structure, and the result is converted back and compared. What counts as the same value:
+pyarrow's safe casts are not exact (26.0: 1e300 becomes an infinite float, 2 true, a time a date),
+and some are missing (from dictionaries of views, from 64-bit integers to small decimals) or wrong
+(a list view becomes lists with the items of other rows). So a column is converted by its structure,
+and the result is converted back and compared. What counts as the same value:
 
 - numbers and booleans: equal numbers; true and false are 1 and 0.
-- a decimal or a text as a floating-point number: the nearest one, if rounding it to the last digit of the text gives the text: 0.1
-  and 1e23 are numbers of 64 bits, 9007199254740993 and 1e-400 are not. The other way round: the shortest text of the number.
-- times: the same moment, the same count of the unit as an integer, and the same text in ISO 8601. A date is its midnight. Without a
-  zone, a time is one of UTC.
-- lists and structs: the same items, and the same members in any order; those that only the other type has are null.
+- a decimal or a text as a floating-point number: the nearest one, if rounding it to the last digit
+  of the text gives the text: 0.1 and 1e23 are numbers of 64 bits, 9007199254740993 and 1e-400 are
+  not. The other way round: the shortest text of the number.
+- times: the same moment, the same count of the unit as an integer, and the same text in ISO 8601. A
+  date is its midnight. Without a zone, a time is one of UTC.
+- lists and structs: the same items, and the same members in any order; those that only the other
+  type has are null.
 """
 
 from bisect import bisect_right
@@ -29,7 +32,8 @@ from inferrun.formats.json_columns import is_any_list
 V = TypeVar("V", Sequence[bytes], Sequence[object], pyarrow.Array)
 
 _DIGITS: Final = {16: 3, 32: 6, 64: 15}
-"""Decimal digits that a floating-point type keeps, of the numbers that are neither very small nor very large."""
+"""Decimal digits that a floating-point type keeps, of the numbers that are neither very small nor
+very large."""
 
 _MODERATE: Final = {16: (1e-4, 6e4), 32: (1e-37, 1e38), 64: (1e-307, 1e308)}
 """These numbers."""
@@ -41,12 +45,18 @@ _UTC: Final = frozenset({None, "UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 
 
 def cast_exactly(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
-    """Return a column with another type, and the positions of the values that do not fit, which are null. None is rounded.
+    """Return a column with another type, and the positions of the values that do not fit, which are
+    null. None is rounded.
 
-    A text of the same type does not fit if it is not UTF-8, as some writers' are; a result with it could not be read.
+    A text of the same type does not fit if it is not UTF-8, as some writers' are; a result with it
+    could not be read.
     """
     if column.type == kind:
-        return divided(column, lambda part: _validated(part, whole=column), kind) if _has_text(kind) else (column, [])
+        return (
+            divided(column, lambda part: _validated(part, whole=column), kind)
+            if _has_text(kind)
+            else (column, [])
+        )
     column = converted(column, normalized(column.type))  # once, not in each part
     return divided(column, lambda part: converted(part, kind), kind)
 
@@ -59,7 +69,8 @@ def check_cast(given: pyarrow.DataType, kind: pyarrow.DataType) -> None:
 def divided(
     values: V, convert: Callable[[V], pyarrow.Array], kind: pyarrow.DataType
 ) -> tuple[pyarrow.Array, list[int]]:
-    """Return converted values, and the positions of those that cannot be converted, which are null."""
+    """Return converted values, and the positions of those that cannot be converted, which are
+    null."""
     try:
         return convert(values), []
     except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):
@@ -71,8 +82,11 @@ def divided(
     return pyarrow.concat_arrays([first, second]), faults + [half + at for at in more]
 
 
-def with_parts(kind: pyarrow.DataType, change: Callable[[pyarrow.DataType], pyarrow.DataType]) -> pyarrow.DataType:
-    """Return a type whose single values, in the order of its columns in a file, have changed types. Views of lists become lists."""
+def with_parts(
+    kind: pyarrow.DataType, change: Callable[[pyarrow.DataType], pyarrow.DataType]
+) -> pyarrow.DataType:
+    """Return a type whose single values, in the order of its columns in a file, have changed types.
+    Views of lists become lists."""
     if kinds.is_fixed_size_list(kind):
         return pyarrow.list_(with_parts(kind.value_type, change), kind.list_size)
     if kinds.is_large_list(kind) or kinds.is_large_list_view(kind):
@@ -86,7 +100,9 @@ def with_parts(kind: pyarrow.DataType, change: Callable[[pyarrow.DataType], pyar
     return change(kind)
 
 
-def parts_in(column: pyarrow.Array, is_wanted: Callable[[pyarrow.DataType], bool]) -> Iterator[pyarrow.Array]:
+def parts_in(
+    column: pyarrow.Array, is_wanted: Callable[[pyarrow.DataType], bool]
+) -> Iterator[pyarrow.Array]:
     """Yield the columns of some types within a column, or the column itself."""
     if is_wanted(column.type):
         yield column
@@ -106,7 +122,8 @@ def stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:
 
 
 def normalized(kind: pyarrow.DataType) -> pyarrow.DataType:
-    """Return a type without the ways in which it is stored: dictionaries, views, runs and small decimals."""
+    """Return a type without the ways in which it is stored: dictionaries, views, runs and small
+    decimals."""
     return with_parts(kind, _normalized_part)
 
 
@@ -115,7 +132,9 @@ def _normalized_part(kind: pyarrow.DataType) -> pyarrow.DataType:
         return normalized(kind.value_type)
     if kinds.is_decimal32(kind) or kinds.is_decimal64(kind):
         return pyarrow.decimal128(kind.precision, kind.scale)
-    return {pyarrow.string_view(): pyarrow.string(), pyarrow.binary_view(): pyarrow.binary()}.get(kind, kind)
+    return {pyarrow.string_view(): pyarrow.string(), pyarrow.binary_view(): pyarrow.binary()}.get(
+        kind, kind
+    )
 
 
 def _is_text(kind: pyarrow.DataType) -> bool:
@@ -124,7 +143,9 @@ def _is_text(kind: pyarrow.DataType) -> bool:
 
 def _has_text(kind: pyarrow.DataType) -> bool:
     fields = (kind.field(at) for at in range(kind.num_fields))
-    return _is_text(kind) or kinds.is_string_view(kind) or any(_has_text(one.type) for one in fields)
+    return (
+        _is_text(kind) or kinds.is_string_view(kind) or any(_has_text(one.type) for one in fields)
+    )
 
 
 def _validated(part: pyarrow.Array, *, whole: pyarrow.Array) -> pyarrow.Array:
@@ -135,7 +156,8 @@ def _validated(part: pyarrow.Array, *, whole: pyarrow.Array) -> pyarrow.Array:
 
 
 def converted(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:  # noqa: PLR0911  a table of types
-    """Return a column with another type. Raises ValueError or an error of pyarrow if a value is not one of it."""
+    """Return a column with another type. Raises ValueError or an error of pyarrow if a value is not
+    one of it."""
     given = column.type
     if given == kind:
         return column
@@ -146,7 +168,9 @@ def converted(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:  
     if kinds.is_run_end_encoded(given):
         ends, rows = column.run_ends.to_pylist(), range(column.offset, column.offset + len(column))
         places = [bisect_right(ends, row) for row in rows]
-        return converted(converted(column.values, normalized(given)).take(pyarrow.array(places)), kind)
+        return converted(
+            converted(column.values, normalized(given)).take(pyarrow.array(places)), kind
+        )
     if is_any_list(given) and is_any_list(kind):
         return _lists(column, kind)
     if kinds.is_map(given) and kinds.is_map(kind):
@@ -174,8 +198,8 @@ def converted(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:  
 
 
 def _lists(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
-    """Return lists as lists of another type: built from their items and lengths, because pyarrow's cast (26.0) gives the lists of a
-    view the items of other rows."""
+    """Return lists as lists of another type: built from their items and lengths, because pyarrow's
+    cast (26.0) gives the lists of a view the items of other rows."""
     items = converted(column.flatten(), kind.value_type)
     offsets = [0, *accumulate(compute.fill_null(compute.list_value_length(column), 0).to_pylist())]
     is_large = kinds.is_large_list(kind)
@@ -204,7 +228,9 @@ def _single_values(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Arr
         return _single_values(_single_values(column, between), kind)
     if kinds.is_floating(given) and kinds.is_decimal(kind):
         is_integral = compute.equal(compute.trunc(column), column)
-        return compute.if_else(is_integral, column.cast(kind), column.cast(pyarrow.string()).cast(kind))
+        return compute.if_else(
+            is_integral, column.cast(kind), column.cast(pyarrow.string()).cast(kind)
+        )
     if kinds.is_timestamp(given) and kinds.is_timestamp(kind) and not _have_one_clock(given, kind):
         raise pyarrow.ArrowNotImplementedError("without a zone, a time is one of UTC")
     found = column.cast(kind, safe=not kinds.is_floating(kind))
@@ -225,15 +251,18 @@ def _have_one_clock(first: pyarrow.DataType, second: pyarrow.DataType) -> bool:
 
 
 def _between(given: pyarrow.DataType, kind: pyarrow.DataType) -> pyarrow.DataType | None:
-    """Return the type through which values become others, where pyarrow (26.0) has no cast, or none that is exact."""
+    """Return the type through which values become others, where pyarrow (26.0) has no cast, or none
+    that is exact."""
     if kinds.is_float16(given) and not kinds.is_floating(kind):
         return pyarrow.float32()
     if kinds.is_boolean(given) and kinds.is_decimal(kind):
         return pyarrow.int8()
     if kinds.is_decimal(given) and kinds.is_boolean(kind):
         return pyarrow.int64()
-    is_rounded = kinds.is_decimal(given) and kinds.is_floating(kind)  # one in five is not the nearest number
-    is_refused = kinds.is_integer(given) and kinds.is_decimal(kind)  # unless all values of the type fit
+    # one in five is not the nearest number
+    is_rounded = kinds.is_decimal(given) and kinds.is_floating(kind)
+    # unless all values of the type fit
+    is_refused = kinds.is_integer(given) and kinds.is_decimal(kind)
     return pyarrow.string() if is_rounded or is_refused else None
 
 
@@ -249,17 +278,28 @@ def _is_same(first: pyarrow.Array, second: pyarrow.Array) -> bool:
 
 def _of_texts(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
     """Return what texts say. pyarrow (26.0) reads only times, texts, bytes and booleans exactly."""
-    if kinds.is_decimal(kind) and compute.any(compute.match_substring_regex(column, _SMALL)).as_py():
+    if (
+        kinds.is_decimal(kind)
+        and compute.any(compute.match_substring_regex(column, _SMALL)).as_py()
+    ):
         raise ValueError("a text has an exponent of three digits")
     if kinds.is_time(kind):
-        column = compute.binary_join_element_wise("1970-01-01T", column, "").cast(pyarrow.timestamp(kind.unit))
+        column = compute.binary_join_element_wise("1970-01-01T", column, "").cast(
+            pyarrow.timestamp(kind.unit)
+        )
     found = column.cast(kind)
-    if kinds.is_decimal(kind):  # pyarrow (26.0) drops the highest bits of a number that is too large for the scale
+    # pyarrow (26.0) drops the highest bits of a number that is too large for the scale
+    if kinds.is_decimal(kind):
         numbers, expected = found.cast(pyarrow.float64()), column.cast(pyarrow.float64())
         distance = compute.abs(compute.subtract(numbers, expected))
-        if compute.any(compute.greater(distance, compute.multiply(compute.abs(expected), 1e-6))).as_py():
+        if compute.any(
+            compute.greater(distance, compute.multiply(compute.abs(expected), 1e-6))
+        ).as_py():
             raise ValueError("a number has more digits")
-    if kinds.is_integer(kind) and compute.any(compute.match_substring(column, "x", ignore_case=True)).as_py():
+    if (
+        kinds.is_integer(kind)
+        and compute.any(compute.match_substring(column, "x", ignore_case=True)).as_py()
+    ):
         raise ValueError("a text is no decimal number")
     if kinds.is_floating(kind):
         numbers = found.cast(pyarrow.float64())
@@ -269,7 +309,9 @@ def _of_texts(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
         is_short = compute.less_equal(compute.binary_length(column), _DIGITS[kind.bit_width])
         is_shortest = compute.equal(found.cast(pyarrow.string()), column)
         others = compute.invert(compute.or_(compute.and_(is_moderate, is_short), is_shortest))
-        for text, number in zip(column.filter(others).to_pylist(), numbers.filter(others).to_pylist(), strict=True):
+        for text, number in zip(
+            column.filter(others).to_pylist(), numbers.filter(others).to_pylist(), strict=True
+        ):
             if text is not None and not is_nearest(number, text):
                 raise ValueError("a number has more digits")
     return found

@@ -1,7 +1,8 @@
 """Values of JSON without rounding: a number that Python would round keeps its text. Pure.
 
-orjson reads numbers as floating-point numbers of 64 bits. Those of up to 15 digits are never rounded, and neither is what other
-programs write of such numbers, so most texts are decoded by it alone.
+orjson reads numbers as floating-point numbers of 64 bits. Those of up to 15 digits are never
+rounded, and neither is what other programs write of such numbers, so most texts are decoded by it
+alone.
 """
 
 import json
@@ -11,11 +12,18 @@ from typing import Any, Final, NoReturn
 import orjson
 
 _SIGNS: Final = bytes(
-    ord("0") if one in b"0123456789." else ord("e") if one in b"eE" else ord("-") if one in b"+-" else ord(" ")
+    ord("0")
+    if one in b"0123456789."
+    else ord("e")
+    if one in b"eE"
+    else ord("-")
+    if one in b"+-"
+    else ord(" ")
     for one in range(256)
 )
 _LONG: Final = (b"0" * 16, b"0e000", b"0e-000")
-"""What a text with a number that is rounded contains, after `_SIGNS`. Others may contain it as well."""
+"""What a text with a number that is rounded contains, after `_SIGNS`. Others may contain it as
+well."""
 
 _SMALLEST, _LIMIT = -(1 << 63), 1 << 64
 _DIGITS: Final = 20
@@ -23,7 +31,8 @@ _DIGITS: Final = 20
 
 
 def exact_value(text: bytes) -> Any:  # Any: JSON with texts of numbers
-    """Return the value of a JSON text, in which numbers that would be rounded are of the type `orjson.Fragment`.
+    """Return the value of a JSON text, in which numbers that would be rounded are of the type
+    `orjson.Fragment`.
 
     orjson writes them as they were. Raises JSONDecodeError, a ValueError.
     """
@@ -40,7 +49,8 @@ def unrounded(value: Any, text: bytes) -> Any:  # Any: as above
         if written == text or _spaceless(written) == _spaceless(text):
             return value
         return _DECODER.decode(text.decode())
-    except (RecursionError, orjson.JSONEncodeError) as error:  # orjson reads deeper ones than it writes
+    except (RecursionError, orjson.JSONEncodeError) as error:
+        # orjson reads deeper ones than it writes
         raise orjson.JSONDecodeError("nested too deeply", text.decode(), 0) from error
 
 
@@ -48,11 +58,16 @@ def is_rounded(value: Any) -> bool:  # Any: as above
     """Whether a value has a number that Python would round."""
     if isinstance(value, dict):
         return any(map(is_rounded, value.values()))
-    return any(map(is_rounded, value)) if isinstance(value, list) else isinstance(value, orjson.Fragment)
+    return (
+        any(map(is_rounded, value))
+        if isinstance(value, list)
+        else isinstance(value, orjson.Fragment)
+    )
 
 
 def _spaceless(text: bytes) -> bytes:
-    """Return a text without the blanks that json writes; those in strings are no longer there either."""
+    """Return a text without the blanks that json writes; those in strings are no longer there
+    either."""
     return text.replace(b", ", b",").replace(b": ", b":")
 
 
@@ -67,8 +82,12 @@ def _number(text: str) -> int | float | orjson.Fragment:
 
 
 def _is_text_of(number: float, text: Decimal) -> bool:
-    """Whether a program writes a number so: with as few digits as possible, or rounded to more, as C's `%.17g` and R do."""
-    return text in (Decimal(repr(number)), Decimal(f"{number:.{max(len(text.as_tuple().digits), 17)}g}"))
+    """Whether a program writes a number so: with as few digits as possible, or rounded to more, as
+    C's `%.17g` and R do."""
+    return text in (
+        Decimal(repr(number)),
+        Decimal(f"{number:.{max(len(text.as_tuple().digits), 17)}g}"),
+    )
 
 
 def _refuse(name: str) -> NoReturn:

@@ -1,4 +1,5 @@
-"""What a file is by its first bytes, for messages about a file that is not what its name or the config says. Pure.
+"""What a file is by its first bytes, for messages about a file that is not what its name or the
+config says. Pure.
 
 Only bytes that no text begins with count: a CSV file may begin with the letters ORC or PAR1.
 """
@@ -44,6 +45,7 @@ def kind_of(head: bytes) -> str:
 
 
 def as_kind(head: bytes, *, expected: str) -> str:
-    """Return the rest of a sentence about a file that cannot be read as what it should be; empty if that is what it is."""
+    """Return the rest of a sentence about a file that cannot be read as what it should be; empty if
+    that is what it is."""
     kind = kind_of(head)
     return f"; it is {kind}" if kind not in ("", expected) else ""

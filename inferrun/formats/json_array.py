@@ -1,7 +1,9 @@
-"""JSON arrays: each file is one array of records, such as `[{"a": 1}, {"a": 2}]`, which are those of JSON lines.
+"""JSON arrays: each file is one array of records, such as `[{"a": 1}, {"a": 2}]`, which are those
+of JSON lines.
 
-The records are handed on as lines: the comma between two of them becomes a line break, and a line break within one a blank, so
-every byte stays where it is. Python's decoder finds where each record ends. Results are never written in this form.
+The records are handed on as lines: the comma between two of them becomes a line break, and a line
+break within one a blank, so every byte stays where it is. Python's decoder finds where each record
+ends. Results are never written in this form.
 """
 
 import json
@@ -26,7 +28,8 @@ class JsonArray(Jsonl):
     results_suffix = ""
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
-        """Divide a file into ranges of bytes, each of which begins with a record or with the file."""
+        """Divide a file into ranges of bytes, each of which begins with a record or with the
+        file."""
         start = end = records = 0
         for found in _records_of(file, 0, file.size, piece=min(chunk_bytes, PIECE), limits=limits):
             records, end = records + found.count, found.end
@@ -54,12 +57,17 @@ class _Records:
     is_last: bool
 
 
-def _records_of(file: InputFile, start: int, stop: int, *, piece: int, limits: Limits) -> Iterator[_Records]:
-    """Yield whole records, about `piece` bytes at a time. Raises InputError for what is not an array."""
+def _records_of(
+    file: InputFile, start: int, stop: int, *, piece: int, limits: Limits
+) -> Iterator[_Records]:
+    """Yield whole records, about `piece` bytes at a time. Raises InputError for what is not an
+    array."""
 
     def fault(at: int, text: str) -> InputError:
         where = f"{file.name}: {text} at byte {at}"
-        return InputError(f"{where}; for one JSON value per line, set format: jsonl", is_retryable=False)
+        return InputError(
+            f"{where}; for one JSON value per line, set format: jsonl", is_retryable=False
+        )
 
     held, offset, is_begun = b"", start, start > 0
     with file.open() as source:
@@ -89,7 +97,8 @@ def _records_of(file: InputFile, start: int, stop: int, *, piece: int, limits: L
 
 
 def _whole_records(held: bytes, offset: int, stop: int) -> _Records:
-    """Return the records that begin before `stop` and are followed by a comma or the end of the array, as lines."""
+    """Return the records that begin before `stop` and are followed by a comma or the end of the
+    array, as lines."""
     text = held.decode("latin-1")  # so that a position in the text is one in the file
     lines, count, first, last, at = bytearray(), 0, 0, 0, 0
     while True:
@@ -108,7 +117,9 @@ def _whole_records(held: bytes, offset: int, stop: int) -> _Records:
         first, count, last = (first if count else begin), count + 1, end
         at = following + (text[following] == ",")
     is_last = text[begin : begin + 1] == "]"
-    return _Records(offset + first, bytes(lines), count, offset + (begin + 1 if is_last else at), is_last)
+    return _Records(
+        offset + first, bytes(lines), count, offset + (begin + 1 if is_last else at), is_last
+    )
 
 
 def _end_of_blanks(text: str, at: int) -> int:

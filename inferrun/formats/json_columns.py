@@ -1,8 +1,10 @@
-"""Values of Arrow columns as JSON texts: one form for each type, from which `array_of_texts` makes the same values. Pure.
+"""Values of Arrow columns as JSON texts: one form for each type, from which `array_of_texts` makes
+the same values. Pure.
 
-A number is the shortest text that a reader of its type reads as this number: 0.1 in 32 bits is `0.1`. What JSON does not have is a
-string: decimals with all their digits, `NaN`, `Infinity` and `-Infinity` (as in Spark, PostgreSQL and Protocol Buffers), and in the
-forms of ISO 8601 dates, times, and durations. Lists are arrays, structs and maps are objects. Imports pyarrow.
+A number is the shortest text that a reader of its type reads as this number: 0.1 in 32 bits is
+`0.1`. What JSON does not have is a string: decimals with all their digits, `NaN`, `Infinity` and
+`-Infinity` (as in Spark, PostgreSQL and Protocol Buffers), and in the forms of ISO 8601 dates,
+times, and durations. Lists are arrays, structs and maps are objects. Imports pyarrow.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +29,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NONE: Final = timedelta()
 DAY: Final = 86_400
 _FIRST_DAY, _LAST_DAY = (one.toordinal() - _EPOCH.toordinal() for one in (date.min, date.max))
-_OFFSETS: Final[dict[str | None, str]] = {None: "", **dict.fromkeys(("UTC", "Etc/UTC", "Z", "+00:00"), "+00:00")}
+_OFFSETS: Final[dict[str | None, str]] = {
+    None: "",
+    **dict.fromkeys(("UTC", "Etc/UTC", "Z", "+00:00"), "+00:00"),
+}
 """What follows moments without a zone, and of the zones of UTC."""
 
 PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -66,12 +71,21 @@ def texts_in(column: pyarrow.Array) -> Texts:  # noqa: PLR0911, PLR0912  one for
         zone = _zone(kind.tz)
         return _each(_integers(column), lambda value: _moment(value, PER_SECOND[kind.unit], zone))
     if types.is_duration(kind):
-        return _each(_integers(column), lambda value: b'"PT%b"' % _seconds(value, PER_SECOND[kind.unit]))
+        return _each(
+            _integers(column), lambda value: b'"PT%b"' % _seconds(value, PER_SECOND[kind.unit])
+        )
     if types.is_interval(kind):
-        return _each(column, lambda value: b'"P%dM%dDT%b"' % (*value[:2], _seconds(value[2], PER_SECOND["ns"])))
+        return _each(
+            column,
+            lambda value: b'"P%dM%dDT%b"' % (*value[:2], _seconds(value[2], PER_SECOND["ns"])),
+        )
     if types.is_struct(kind):
         members = [orjson.dumps(one.name) for one in kind]
-        rows = zip(*map(texts_in, column.flatten()), strict=True) if members else iter([()] * len(column))
+        rows = (
+            zip(*map(texts_in, column.flatten()), strict=True)
+            if members
+            else iter([()] * len(column))
+        )
         return _with_nulls(column, [_object(members, row) for row in rows])
     if types.is_map(kind):
         offsets: list[int] = column.offsets.to_pylist()
@@ -86,8 +100,12 @@ def texts_in(column: pyarrow.Array) -> Texts:  # noqa: PLR0911, PLR0912  one for
         items = iter(texts_in(column.flatten()))
         sizes: list[int | None] = compute.list_value_length(column).to_pylist()
         return [_NULL if one is None else _array(list(islice(items, one))) for one in sizes]
-    if types.is_union(kind):  # type_codes and offsets of a slice are those of other rows (pyarrow 26.0)
-        return [_NULL if one.as_py() is None else texts_in(pyarrow.array([one.value]))[0] for one in column]
+    # type_codes and offsets of a slice are those of other rows (pyarrow 26.0)
+    if types.is_union(kind):
+        return [
+            _NULL if one.as_py() is None else texts_in(pyarrow.array([one.value]))[0]
+            for one in column
+        ]
     return _with_nulls(column, [None] * len(column))
 
 
@@ -106,7 +124,12 @@ def is_any_list(kind: pyarrow.DataType) -> bool:
     """Whether each value of a column of the type is a list, which may be a view."""
     types = pyarrow.types
     is_view = types.is_list_view(kind) or types.is_large_list_view(kind)
-    return bool(is_view or types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+    return bool(
+        is_view
+        or types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+    )
 
 
 def _each(column: pyarrow.Array, form: Callable[[Any], bytes]) -> Texts:  # Any: what Arrow has
@@ -125,7 +148,8 @@ def _one(value: pyarrow.Scalar, form: Callable[[Any], bytes]) -> bytes | None:  
 
 
 def _compact(text: str) -> bytes:
-    """Return a JSON text as it is, in one line: line breaks in it are between values. Raises ValueError if it is not one."""
+    """Return a JSON text as it is, in one line: line breaks in it are between values. Raises
+    ValueError if it is not one."""
     orjson.loads(text)
     return text.replace("\r", " ").replace("\n", " ").strip().encode()
 
@@ -139,7 +163,9 @@ def _floats(column: pyarrow.Array) -> Texts:
         texts = _each(column.cast(pyarrow.string()), _with_point)
     for at, number in () if _is_plain(numbers) else enumerate(numbers.to_pylist()):
         if number is not None and not isfinite(number):
-            texts[at] = b'"NaN"' if isnan(number) else b'"Infinity"' if number > 0 else b'"-Infinity"'
+            texts[at] = (
+                b'"NaN"' if isnan(number) else b'"Infinity"' if number > 0 else b'"-Infinity"'
+            )
     return texts
 
 
@@ -156,12 +182,14 @@ def _with_point(number: str) -> bytes:
 
 
 def _integers(column: pyarrow.Array) -> pyarrow.Array:
-    """Return days, or times since midnight or 1970, as Arrow has them. Python's own have neither nanoseconds nor 24:00:00."""
+    """Return days, or times since midnight or 1970, as Arrow has them. Python's own have neither
+    nanoseconds nor 24:00:00."""
     return column.view(pyarrow.int32() if column.type.bit_width == 32 else pyarrow.int64())
 
 
 def _dated(column: pyarrow.Array) -> Texts:
-    """Return dates, or moments that have no zone or are in UTC, if they are in the years 1 to 9999."""
+    """Return dates, or moments that have no zone or are in UTC, if they are in the years 1 to
+    9999."""
     kind, values = column.type, _integers(column).cast(pyarrow.int64())
     is_moment, per_day, end = pyarrow.types.is_timestamp(kind), 1, '"'
     if is_moment:
@@ -174,12 +202,17 @@ def _dated(column: pyarrow.Array) -> Texts:
         per_day = DAY * PER_SECOND["ms"]
     first, last = (_FIRST_DAY * per_day, (_LAST_DAY + 1) * per_day - 1)
     is_known = compute.and_(
-        compute.greater_equal(values, max(first, -(1 << 63))), compute.less_equal(values, min(last, (1 << 63) - 1))
+        compute.greater_equal(values, max(first, -(1 << 63))),
+        compute.less_equal(values, min(last, (1 << 63) - 1)),
     )
-    texts = compute.if_else(is_known, column, pyarrow.scalar(None, column.type)).cast(pyarrow.string())
+    texts = compute.if_else(is_known, column, pyarrow.scalar(None, column.type)).cast(
+        pyarrow.string()
+    )
     texts = compute.replace_substring_regex(texts, r"^([^ ]*) ([^.]*)(?:\.0+$)?", r"\1T\2")
     texts = compute.binary_join_element_wise('"', texts, end, "")
-    found: Texts = compute.if_else(values.is_valid(), texts, "null").cast(pyarrow.binary()).to_pylist()
+    found: Texts = (
+        compute.if_else(values.is_valid(), texts, "null").cast(pyarrow.binary()).to_pylist()
+    )
     return found
 
 
@@ -222,7 +255,10 @@ def _seconds(value: int, per_second: int) -> bytes:
 
 
 def _with_nulls(column: pyarrow.Array, texts: Texts) -> Texts:
-    return [text if one else _NULL for text, one in zip(texts, column.is_valid().to_pylist(), strict=True)]
+    return [
+        text if one else _NULL
+        for text, one in zip(texts, column.is_valid().to_pylist(), strict=True)
+    ]
 
 
 def _array(texts: Sequence[bytes | None]) -> bytes | None:
@@ -237,6 +273,8 @@ def _name(key: bytes | None) -> bytes | None:
 
 def _object(names: Sequence[bytes | None], texts: Sequence[bytes | None]) -> bytes | None:
     """Return an object; None if a member has no text, or two have the same name."""
-    members = [b"%b:%b" % (name, text) for name, text in zip(names, texts, strict=True) if name and text]
+    members = [
+        b"%b:%b" % (name, text) for name, text in zip(names, texts, strict=True) if name and text
+    ]
     is_whole = len(members) == len(names) == len(set(names))
     return b"{%b}" % b",".join(members) if is_whole else None

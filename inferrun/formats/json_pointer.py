@@ -7,7 +7,8 @@ MISSING: Final = object()
 
 
 def parse_pointer(text: str) -> tuple[str, ...]:
-    """Return the parts of a pointer. Raises ValueError for a text that does not begin with a slash, unless it is empty."""
+    """Return the parts of a pointer. Raises ValueError for a text that does not begin with a slash,
+    unless it is empty."""
     if text and not text.startswith("/"):
         raise ValueError("a JSON pointer begins with /")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
@@ -18,7 +19,9 @@ def at_pointer(value: Any, parts: Sequence[str]) -> Any:  # Any: JSON
     for part in parts:
         if isinstance(value, dict) and part in value:
             value = value[part]
-        elif isinstance(value, list) and part.isascii() and part.isdigit() and int(part) < len(value):
+        elif (
+            isinstance(value, list) and part.isascii() and part.isdigit() and int(part) < len(value)
+        ):
             value = value[int(part)]
         else:
             return MISSING

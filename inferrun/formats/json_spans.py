@@ -1,7 +1,8 @@
-"""Where the members of a JSON object are in its text, so that one can be replaced and the others stay as they are. Pure.
+"""Where the members of a JSON object are in its text, so that one can be replaced and the others
+stay as they are. Pure.
 
-Python's decoder finds the ends of values. Unlike orjson, it accepts what is JSON and has no Python value without loss: integers of
-any size, 1e400, and escapes of lone surrogates.
+Python's decoder finds the ends of values. Unlike orjson, it accepts what is JSON and has no Python
+value without loss: integers of any size, 1e400, and escapes of lone surrogates.
 """
 
 import json
@@ -53,7 +54,8 @@ class Members:
         return None if _SURROGATE.search(value) else value
 
     def walk(self, start: int, path: Path = ()) -> int:
-        """Add the members of the object that begins at `start`, and return where it ends. Raises ValueError for other text."""
+        """Add the members of the object that begins at `start`, and return where it ends. Raises
+        ValueError for other text."""
         at = self._after(start, "{")
         if self.text[at : at + 1] == "}":
             return at + 1
@@ -80,7 +82,8 @@ class Members:
 
 
 def members_of(text: str, *, within: str = "") -> Members:
-    """Find the members of the object that a text is. Raises ValueError if it is not JSON, is nested too deeply, or no object."""
+    """Find the members of the object that a text is. Raises ValueError if it is not JSON, is nested
+    too deeply, or no object."""
     members = Members(text, within)
     try:
         end = members.walk(0)
@@ -92,9 +95,11 @@ def members_of(text: str, *, within: str = "") -> Members:
 
 
 def load_any(text: bytes) -> Json:
-    """Decode JSON whose numbers and strings may have no Python value without loss. Raises ValueError with what it is not.
+    """Decode JSON whose numbers and strings may have no Python value without loss. Raises
+    ValueError with what it is not.
 
-    In what orjson refuses, numbers that Python lacks are texts, and NaN and Infinity, which many Python servers write, are numbers.
+    In what orjson refuses, numbers that Python lacks are texts, and NaN and Infinity, which many
+    Python servers write, are numbers.
     """
     try:
         decoded: Json = orjson.loads(text)
@@ -109,7 +114,8 @@ def load_any(text: bytes) -> Json:
 
 
 def has_constants(text: bytes) -> bool:
-    """Whether a text that `load_any` has decoded has NaN or Infinity as a number, so that it is not JSON."""
+    """Whether a text that `load_any` has decoded has NaN or Infinity as a number, so that it is not
+    JSON."""
     if b"NaN" not in text and b"Infinity" not in text:
         return False
     try:

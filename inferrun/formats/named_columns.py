@@ -23,13 +23,16 @@ STORED_RESULTS: Final = "inputRun"
 
 
 def columns_of(contract: Contract, model: ModelProtocol | None = None) -> ColumnSelection:
-    """Return the columns that the contract selects; with the protocol of the model, also those that only it knows.
+    """Return the columns that the contract selects; with the protocol of the model, also those that
+    only it knows.
 
     Raises ContractError with the field.
     """
     copied = contract.pass_through_columns
     if contract.join_source and copied:
-        raise ContractError("joinSource: Input copies all columns; remove passThroughColumns, or set joinSource: None")
+        raise ContractError(
+            "joinSource: Input copies all columns; remove passThroughColumns, or set joinSource: None"
+        )
     if fault := copied_fault(copied):
         raise ContractError(f"passThroughColumns: {fault}")
     fed, takes_any = contract.tensors.columns, False
@@ -94,14 +97,17 @@ def check_store(sink: OutputStore, contract: Contract, columns: ColumnSelection)
 def check_names(names: Sequence[str], file: InputFile, columns: ColumnSelection) -> None:
     """Raise InputError if a file does not have the columns that the contract names.
 
-    Its columns are shown only if one of them is named in the contract: otherwise the first line of a table may be a record.
+    Its columns are shown only if one of them is named in the contract: otherwise the first line of
+    a table may be a record.
     """
     for name in columns.named:
         if name in names:
             continue
         text = f"{field_of(name, columns)}: {file.name} has no column {name!r}"
         if not set(columns.named) & set(names):
-            raise InputError(f"{text}, and none of the others that the config names", is_retryable=False)
+            raise InputError(
+                f"{text}, and none of the others that the config names", is_retryable=False
+            )
         near = get_close_matches(name, names, n=1)
         hint = f", did you mean {near[0]!r}?" if near else ""
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
@@ -117,8 +123,10 @@ def field_of(name: str, columns: ColumnSelection) -> str:
 
 
 def check_copied(copied: Sequence[str], file: InputFile) -> None:
-    """Raise InputError if a column that joinSource copies has the name of a member of the results."""
+    """Raise InputError if a column that joinSource copies has the name of a member of the
+    results."""
     if fault := copied_fault(copied):
         raise InputError(
-            f"joinSource: {file.name}: {fault}, or list the columns in passThroughColumns", is_retryable=False
+            f"joinSource: {file.name}: {fault}, or list the columns in passThroughColumns",
+            is_retryable=False,
         )

@@ -1,10 +1,12 @@
-"""The format `openai`: the input, output and error files of OpenAI's Batch API, one JSON object per line.
+"""The format `openai`: the input, output and error files of OpenAI's Batch API, one JSON object per
+line.
 
-An input line is `{"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}`. It is passed on as it is: a line
-that is not a valid request costs one record. An output line is `{"id": …, "custom_id": …, "response": {"status_code": …,
-"request_id": …, "body": …}, "error": null}`. Requests that failed are only in the error file, with what the server responded, or
-with an `error` if there was no response. There, each line has another member, `"inferrun": {"index": …, "code": …, "message": …,
-"attempts": …}`: OpenAI's members stay as its readers expect them.
+An input line is `{"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}`.
+It is passed on as it is: a line that is not a valid request costs one record. An output line is
+`{"id": …, "custom_id": …, "response": {"status_code": …, "request_id": …, "body": …}, "error":
+null}`. Requests that failed are only in the error file, with what the server responded, or with an
+`error` if there was no response. There, each line has another member, `"inferrun": {"index": …,
+"code": …, "message": …, "attempts": …}`: OpenAI's members stay as its readers expect them.
 """
 
 import heapq
@@ -51,14 +53,23 @@ class OpenAiWriter(JsonlWriter):
 
 
 def _line(index: int, custom_id: CustomId, response: bytes, error: RecordError | None) -> bytes:
-    """Format a result. What the server responded explains a failure; the member `error` is set if there was no response."""
-    head = b'{"id":"batch_req_%012d","custom_id":%b,"response":%b' % (index, orjson.dumps(custom_id), response)
+    """Format a result. What the server responded explains a failure; the member `error` is set if
+    there was no response."""
+    head = b'{"id":"batch_req_%012d","custom_id":%b,"response":%b' % (
+        index,
+        orjson.dumps(custom_id),
+        response,
+    )
     if error is None:
         return b'%b,"error":null}\n' % head
     described = {"code": error.code, "message": error.message}
     without_response = described if response == b"null" else None
     about = {"index": index, **described, "attempts": error.attempts}
-    return b'%b,"error":%b,"inferrun":%b}\n' % (head, orjson.dumps(without_response), orjson.dumps(about))
+    return b'%b,"error":%b,"inferrun":%b}\n' % (
+        head,
+        orjson.dumps(without_response),
+        orjson.dumps(about),
+    )
 
 
 def _id_of(line: bytes) -> CustomId:
@@ -84,7 +95,9 @@ class OpenAi(JoinableLines):
     @property
     def abilities(self) -> FormatAbilities:
         """Results are read and joined."""
-        return FormatAbilities(readable=ReadableResults(self.read_results), join_files=self.join_files)
+        return FormatAbilities(
+            readable=ReadableResults(self.read_results), join_files=self.join_files
+        )
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes."""
@@ -99,8 +112,11 @@ class OpenAi(JoinableLines):
         """Return a writer of one line per result."""
         return OpenAiWriter(out, errors)
 
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:
-        """Yield the responses in an output file, as they were written, and the failed requests in an error file."""
+    def read_results(
+        self, results: BinaryIO, errors: BinaryIO | None = None
+    ) -> Iterator[StoredResult]:
+        """Yield the responses in an output file, as they were written, and the failed requests in
+        an error file."""
         completed, failed = map(_result, results), map(_failure, errors or ())
         return heapq.merge(completed, failed, key=lambda one: one.index)
 

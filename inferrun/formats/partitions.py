@@ -1,4 +1,5 @@
-"""The columns that the path of a file has: `dt=2026-11-23/` says that the column dt of its rows is that date. Pure."""
+"""The columns that the path of a file has: `dt=2026-11-23/` says that the column dt of its rows is
+that date. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,7 +61,8 @@ def json_values(file: InputFile) -> dict[str, Json]:
 
 
 def scalar_of(value: PartitionValue) -> "pyarrow.Scalar":
-    """Return a value with its type. Raises ArrowException or ValueError if the text is none of that type."""
+    """Return a value with its type. Raises ArrowException or ValueError if the text is none of that
+    type."""
     import pyarrow  # noqa: PLC0415  only runs with columns pay for its import
 
     from inferrun.formats.result_schema import parse_type  # noqa: PLC0415  as above

@@ -1,5 +1,5 @@
-"""The errors of records, in place of which some stores need a value: placeholders, and the records that are not sent, because they
-are not valid or because the model cannot take them. Pure."""
+"""The errors of records, in place of which some stores need a value: placeholders, and the records
+that are not sent, because they are not valid or because the model cannot take them. Pure."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +8,16 @@ from typing import Final
 import orjson
 
 from inferrun.formats.json_text import text_of
-from inferrun.plugins import ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records, Results
+from inferrun.plugins import (
+    ArrowRecords,
+    Batch,
+    Block,
+    Json,
+    JsonRecords,
+    RecordError,
+    Records,
+    Results,
+)
 
 NOT_SENT: Final = "invalid_input"
 """The code of a record that is not sent."""
@@ -32,19 +41,23 @@ def invalid_of(block: Block) -> list[RecordError]:
 
 
 async def predict_valid(batch: Batch, predict: Callable[[Batch], Awaitable[Results]]) -> Results:
-    """Predict the records of a batch that have no error. The indexes of those in the part of it are not consecutive."""
+    """Predict the records of a batch that have no error. The indexes of those in the part of it are
+    not consecutive."""
     if not batch.errors:
         return await predict(batch)
     places = [at for at in range(len(batch)) if at not in batch.errors]
     valid = Batch(first=batch.first, records=selected(batch.records, places)) if places else None
-    return with_record_errors(await predict(valid) if valid else None, batch.errors, total=len(batch))
+    return with_record_errors(
+        await predict(valid) if valid else None, batch.errors, total=len(batch)
+    )
 
 
 def selected(records: Records, places: Sequence[int]) -> Records:
     """Return the records at some positions, of which there is at least one."""
     if isinstance(records, JsonRecords):
         return JsonRecords([records.texts[at] for at in places])
-    parts = [records.part(at, at + 1) for at in places]  # pyarrow can take no strings that are views
+    # pyarrow can take no strings that are views
+    parts = [records.part(at, at + 1) for at in places]
     return parts[0].join(parts[1:])
 
 
@@ -53,13 +66,20 @@ def in_places(results: Results, places: Sequence[int]) -> Results:
     order = sorted(range(len(places)), key=places.__getitem__)
     values = results.values
     values = (
-        values.taken(order) if isinstance(values, ArrowRecords) else JsonRecords([values.texts[at] for at in order])
+        values.taken(order)
+        if isinstance(values, ArrowRecords)
+        else JsonRecords([values.texts[at] for at in order])
     )
-    return replace(results, values=values, errors={places[at]: one for at, one in results.errors.items()})
+    return replace(
+        results, values=values, errors={places[at]: one for at, one in results.errors.items()}
+    )
 
 
-def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError], *, total: int) -> Results:
-    """Insert the errors of the records that were not sent, by their positions, into the results of those that were."""
+def with_record_errors(
+    results: Results | None, unsent: Mapping[int, RecordError], *, total: int
+) -> Results:
+    """Insert the errors of the records that were not sent, by their positions, into the results of
+    those that were."""
     if results is not None and not unsent:
         return results
     errors = dict(unsent)
@@ -84,8 +104,12 @@ def with_blanks(results: Results) -> Results:
     if not results.errors or not isinstance(results.values, JsonRecords):
         return results
     texts = results.values.texts
-    blank = _blank_like(next((text for at, text in enumerate(texts) if at not in results.errors), b""))
-    filled = [blank if at in results.errors and text == b"null" else text for at, text in enumerate(texts)]
+    blank = _blank_like(
+        next((text for at, text in enumerate(texts) if at not in results.errors), b"")
+    )
+    filled = [
+        blank if at in results.errors and text == b"null" else text for at, text in enumerate(texts)
+    ]
     return replace(results, values=JsonRecords(filled))
 
 

@@ -24,17 +24,28 @@ class Form:
     def __str__(self) -> str:
         if len(self.dimensions) == 1:
             return f"{self.dimensions[0]} {self.kind}s"
-        return f"an array {list(self.dimensions)} of {self.kind}s" if self.dimensions else kind_of(_EXAMPLES[self.kind])
+        return (
+            f"an array {list(self.dimensions)} of {self.kind}s"
+            if self.dimensions
+            else kind_of(_EXAMPLES[self.kind])
+        )
 
 
 _EXAMPLES: Final[dict[str, Json]] = {"number": 0, "string": "", "boolean": False, "object": {}}
 
 
 def other_kinds(forms: Mapping[int, Form]) -> dict[int, str]:
-    """Return which records have values of another kind than most others, by their position, without the record's name."""
+    """Return which records have values of another kind than most others, by their position, without
+    the record's name."""
     kinds = Counter(one.kind for one in forms.values())
-    usual = next((one for one in forms.values() if one.kind == max(kinds, key=kinds.__getitem__)), None)
-    return {at: f"has {one}, others have {usual}" for at, one in forms.items() if usual and one.kind != usual.kind}
+    usual = next(
+        (one for one in forms.values() if one.kind == max(kinds, key=kinds.__getitem__)), None
+    )
+    return {
+        at: f"has {one}, others have {usual}"
+        for at, one in forms.items()
+        if usual and one.kind != usual.kind
+    }
 
 
 _DEPTH: Final = 32
@@ -42,7 +53,8 @@ _DEPTH: Final = 32
 
 
 def form_of(record: Json, *, depth: int = 0) -> Form:
-    """Return the form of a record without columns. Raises ValueError with what is wrong with it, without the record's name."""
+    """Return the form of a record without columns. Raises ValueError with what is wrong with it,
+    without the record's name."""
     match record:
         case list() if depth == _DEPTH:
             raise ValueError("is nested too deeply")
@@ -62,7 +74,8 @@ def form_of(record: Json, *, depth: int = 0) -> Form:
 
 
 def _dimensions_of_numbers(values: list[Json]) -> tuple[int, ...]:
-    """Return the dimensions of an array of numbers; empty if it is something else, whose fault is found value by value."""
+    """Return the dimensions of an array of numbers; empty if it is something else, whose fault is
+    found value by value."""
     dimensions = [len(values)]
     while set(map(type, values)) == {list}:
         lists = cast("list[list[Json]]", values)
@@ -79,7 +92,9 @@ def _form_of_array(values: list[Json], *, depth: int) -> Form:
         raise ValueError("must have values, got an empty array")
     if not NUMBERS.isdisjoint(map(type, values)):
         at = next(at for at, value in enumerate(values) if type(value) not in NUMBERS)
-        raise ValueError(f"contains {kind_of(values[at])} at position {at}; only numbers and null are allowed")
+        raise ValueError(
+            f"contains {kind_of(values[at])} at position {at}; only numbers and null are allowed"
+        )
     forms = {form_of(value, depth=depth + 1) for value in values}
     if len(forms) > 1:
         raise ValueError("has arrays of different lengths or kinds within an array")

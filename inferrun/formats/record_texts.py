@@ -1,8 +1,17 @@
-"""JSON texts of records, predictions and what is copied, whether they are texts or columns. Pure."""
+"""JSON texts of records, predictions and what is copied, whether they are texts or columns.
+Pure."""
 
 from collections.abc import Mapping, Sequence
 
-from inferrun.plugins import ID_COLUMN, ArrowRecords, Batch, Block, JsonRecords, RecordError, Records
+from inferrun.plugins import (
+    ID_COLUMN,
+    ArrowRecords,
+    Batch,
+    Block,
+    JsonRecords,
+    RecordError,
+    Records,
+)
 
 
 def json_texts(records: Records) -> Sequence[bytes]:
@@ -26,12 +35,14 @@ def prediction_texts(values: Records) -> Sequence[bytes]:
 
 
 def copied_texts(batch: Batch | Block) -> Sequence[bytes]:
-    """Return what is copied of each record as members of a JSON object without the braces; empty if nothing is."""
+    """Return what is copied of each record as members of a JSON object without the braces; empty if
+    nothing is."""
     return copied_members(batch)[0]
 
 
 def copied_members(batch: Batch | Block) -> tuple[Sequence[bytes], Mapping[int, RecordError]]:
-    """Return `copied_texts`, and the errors of records with a value that JSON does not have, which is null there."""
+    """Return `copied_texts`, and the errors of records with a value that JSON does not have, which
+    is null there."""
     match batch.copied:
         case None:
             return (), {}

@@ -1,7 +1,9 @@
-"""The columns of the results of a run, and the names of types. Imports pyarrow, so only runs with typed results load it.
+"""The columns of the results of a run, and the names of types. Imports pyarrow, so only runs with
+typed results load it.
 
-The columns are decided once, when a run begins, and are the same in every file: `index`, the id of the record if the input has ids,
-the columns that are copied, `prediction` (or one column per output), and `error`.
+The columns are decided once, when a run begins, and are the same in every file: `index`, the id of
+the record if the input has ids, the columns that are copied, `prediction` (or one column per
+output), and `error`.
 """
 
 import re
@@ -54,12 +56,16 @@ class ResultSchema:
 
     def names(self, role: Role) -> tuple[str, ...]:
         """Return the columns with a role."""
-        return tuple(one.name for one in self.arrow if (one.metadata or {}).get(_ROLE) == role.encode())
+        return tuple(
+            one.name for one in self.arrow if (one.metadata or {}).get(_ROLE) == role.encode()
+        )
 
     @property
     def failed(self) -> pyarrow.Schema:
         """The columns of error files: all except those of the predictions."""
-        return pyarrow.schema([one for one in self.arrow if one.name not in self.names(Role.PREDICTION)])
+        return pyarrow.schema(
+            [one for one in self.arrow if one.name not in self.names(Role.PREDICTION)]
+        )
 
     @cached_property
     def is_flat(self) -> bool:
@@ -71,7 +77,9 @@ class ResultSchema:
         """The type of a prediction: of a flat schema, a struct of its columns."""
         fields = [self.arrow.field(name) for name in self.names(Role.PREDICTION)]
         return (
-            pyarrow.struct([(one.name, value_type(one)) for one in fields]) if self.is_flat else value_type(fields[0])
+            pyarrow.struct([(one.name, value_type(one)) for one in fields])
+            if self.is_flat
+            else value_type(fields[0])
         )
 
 
@@ -86,15 +94,20 @@ def result_schema(
 ) -> ResultSchema:
     """Return the columns of a run's results.
 
-    `key` is the type of the ids, None if there are none; `types` are those that the config in `field` declares by column. Raises
-    ContractError.
+    `key` is the type of the ids, None if there are none; `types` are those that the config in
+    `field` declares by column. Raises ContractError.
     """
     fields = [with_role(pyarrow.field(Role.INDEX, pyarrow.int64(), nullable=False), Role.INDEX)]
     if key is not None:
         fields.append(with_role(_column(ID_COLUMN, key), Role.KEY))
-    fields += [with_role(_column(one.name, value_type(one), one.metadata), Role.COPIED) for one in copied]
+    fields += [
+        with_role(_column(one.name, value_type(one), one.metadata), Role.COPIED) for one in copied
+    ]
     if is_flat and pyarrow.types.is_struct(predicted) and predicted.num_fields:
-        fields += [with_role(_column(one.name, one.type, one.metadata), Role.PREDICTION) for one in predicted]
+        fields += [
+            with_role(_column(one.name, one.type, one.metadata), Role.PREDICTION)
+            for one in predicted
+        ]
     else:
         fields.append(with_role(_column(Role.PREDICTION, predicted), Role.PREDICTION))
     fields.append(with_role(pyarrow.field(Role.ERROR, ERROR_TYPE), Role.ERROR))
@@ -114,20 +127,29 @@ def result_schema(
         except ValueError as error:
             raise ContractError(f"{field}.types.{name}: {error}") from error
         fields[at] = with_role(
-            _column(name, kind), next(one for one in Role if name in ResultSchema(pyarrow.schema(fields)).names(one))
+            _column(name, kind),
+            next(one for one in Role if name in ResultSchema(pyarrow.schema(fields)).names(one)),
         )
     return ResultSchema(pyarrow.schema(fields))
 
 
-def _column(name: str, kind: pyarrow.DataType, metadata: Mapping[bytes, bytes] | None = None) -> pyarrow.Field:
-    """Return a column as files have it. JSON texts are strings with metadata, and only plain types are stored."""
+def _column(
+    name: str, kind: pyarrow.DataType, metadata: Mapping[bytes, bytes] | None = None
+) -> pyarrow.Field:
+    """Return a column as files have it. JSON texts are strings with metadata, and only plain types
+    are stored."""
     kind = _plain(kind)
-    kept = {name: value for name, value in (metadata or {}).items() if name.startswith(b"inferrun.")}
-    return pyarrow.field(name, stored_type(kind), metadata={**kept, **(JSON_TEXT if is_json(kind) else {})})
+    kept = {
+        name: value for name, value in (metadata or {}).items() if name.startswith(b"inferrun.")
+    }
+    return pyarrow.field(
+        name, stored_type(kind), metadata={**kept, **(JSON_TEXT if is_json(kind) else {})}
+    )
 
 
 def _plain(kind: pyarrow.DataType) -> pyarrow.DataType:
-    """Return the type without encodings that only some readers know; what cannot be stored is JSON text."""
+    """Return the type without encodings that only some readers know; what cannot be stored is JSON
+    text."""
     types = pyarrow.types
     if types.is_string_view(kind):
         return pyarrow.large_string()
@@ -141,7 +163,9 @@ def _is_storable(kind: pyarrow.DataType) -> bool:
     parts = [kind.field(at).type for at in range(kind.num_fields)]
     types = pyarrow.types
     is_empty = types.is_struct(kind) and not parts
-    return not (is_empty or types.is_union(kind) or types.is_interval(kind)) and all(map(_is_storable, parts))
+    return not (is_empty or types.is_union(kind) or types.is_interval(kind)) and all(
+        map(_is_storable, parts)
+    )
 
 
 def value_type(field: pyarrow.Field) -> pyarrow.DataType:
@@ -177,8 +201,9 @@ _TIMES: Final = {
 
 
 def parse_type(text: str) -> pyarrow.DataType:
-    """Return the type of a name, such as `int32`, `decimal(20, 6)`, `timestamp[us, UTC]`, `list<float>`, `float[384]` or `struct<a:
-    int32, b: string>`. Raises ValueError, which names those that are allowed."""
+    """Return the type of a name, such as `int32`, `decimal(20, 6)`, `timestamp[us, UTC]`,
+    `list<float>`, `float[384]` or `struct<a: int32, b: string>`. Raises ValueError, which names
+    those that are allowed."""
     try:
         found, end = _type_at(text, 0)
     except (ValueError, pyarrow.ArrowException) as error:
@@ -195,7 +220,10 @@ def _type_at(text: str, at: int) -> tuple[pyarrow.DataType, int]:
         found = pyarrow.json_() if name == "json" else pyarrow.type_for_alias(name)
     elif name == "decimal" and (given := _DECIMAL.match(text, at)):
         precision, scale = int(given[1]), int(given[2])
-        found, at = (pyarrow.decimal128 if precision <= 38 else pyarrow.decimal256)(precision, scale), given.end()
+        found, at = (
+            (pyarrow.decimal128 if precision <= 38 else pyarrow.decimal256)(precision, scale),
+            given.end(),
+        )
     elif name in _TIMES and (given := _UNIT.match(text, at)):
         found, at = _TIMES[name](*filter(None, given.groups())), given.end()
     elif name == "list" and text.startswith("<", at):

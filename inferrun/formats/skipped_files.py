@@ -1,4 +1,5 @@
-"""What is not read of a folder, and why: which names are, and how the others are listed and described. Pure."""
+"""What is not read of a folder, and why: which names are, and how the others are listed and
+described. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -7,7 +8,9 @@ from inferrun.formats.compressions import COMPRESSED
 from inferrun.plugins import Skipped
 from inferrun.text import one_line
 
-_OTHER_COMPRESSED: Final = frozenset({".br", ".bz2", ".deflate", ".lz4", ".lzo", ".snappy", ".xz", ".z", ".zip"})
+_OTHER_COMPRESSED: Final = frozenset(
+    {".br", ".bz2", ".deflate", ".lz4", ".lzo", ".snappy", ".xz", ".z", ".zip"}
+)
 """The extensions of compressions that are not read."""
 
 OTHER_EXTENSION: Final = "OtherExtension"
@@ -41,11 +44,14 @@ def why_skipped(name: str, *, suffixes: Sequence[str]) -> str:
 
 
 def _has_suffix(name: str, suffixes: Sequence[str]) -> bool:
-    return name.endswith(tuple(f"{suffix}{one}" for suffix in suffixes for one in ("", *COMPRESSED)))
+    return name.endswith(
+        tuple(f"{suffix}{one}" for suffix in suffixes for one in ("", *COMPRESSED))
+    )
 
 
 def extension_of(name: str) -> str | None:
-    """Return the extension before that of a compression, empty without one; None for a compression that is not read."""
+    """Return the extension before that of a compression, empty without one; None for a compression
+    that is not read."""
     name = name.rpartition("/")[2].lower()
     for compressed in COMPRESSED:
         name = name.removesuffix(compressed)

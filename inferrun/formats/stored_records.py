@@ -1,9 +1,12 @@
-"""Stored results as records: what another run predicted feeds the model, and its columns are copied. Pure.
+"""Stored results as records: what another run predicted feeds the model, and its columns are
+copied. Pure.
 
-Without named columns, the record is the prediction. Otherwise the columns are `index`, `custom_id`, those that were copied to the
-result, `prediction`, and what is within a prediction: `prediction.label`, or `prediction.choices.0.text`.
+Without named columns, the record is the prediction. Otherwise the columns are `index`, `custom_id`,
+those that were copied to the result, `prediction`, and what is within a prediction:
+`prediction.label`, or `prediction.choices.0.text`.
 
-A result that is an error remains one: each record of the one run is a record of the other, with the same index.
+A result that is an error remains one: each record of the one run is a record of the other, with the
+same index.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +22,15 @@ from inferrun.formats.json_text import text_of
 from inferrun.formats.named_columns import field_of
 from inferrun.formats.record_errors import FAILED_BEFORE, not_sent
 from inferrun.formats.record_forms import form_of, other_kinds
-from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, Json, JsonRecords, RecordError, StoredResult
+from inferrun.plugins import (
+    ID_COLUMN,
+    Block,
+    ColumnSelection,
+    Json,
+    JsonRecords,
+    RecordError,
+    StoredResult,
+)
 from inferrun.plugins.rows import RowFault, width_of
 
 _BLOCK_BYTES: Final = 64 * 1024
@@ -28,7 +39,9 @@ _WITHIN: Final = f"{_PREDICTION}."
 _SHOWN: Final = 20
 
 
-def blocks_of(rows: Iterable[StoredResult], columns: ColumnSelection, *, run: str) -> Iterator[Block]:
+def blocks_of(
+    rows: Iterable[StoredResult], columns: ColumnSelection, *, run: str
+) -> Iterator[Block]:
     """Yield the results of a run as records, in blocks of about 64 KiB."""
     held, size = list[StoredResult](), 0
     for row in rows:
@@ -43,7 +56,9 @@ def blocks_of(rows: Iterable[StoredResult], columns: ColumnSelection, *, run: st
 
 def failed_before(run: str, index: int, error: RecordError) -> RecordError:
     """Return the error of a record that has one in the run whose results are read."""
-    return RecordError(FAILED_BEFORE, f"record {index} failed in run {run!r}: {error.code}: {error.message}")
+    return RecordError(
+        FAILED_BEFORE, f"record {index} failed in run {run!r}: {error.code}: {error.message}"
+    )
 
 
 def block_of_rows(rows: Sequence[StoredResult], columns: ColumnSelection, *, run: str) -> Block:
@@ -76,11 +91,16 @@ def block_of_rows(rows: Sequence[StoredResult], columns: ColumnSelection, *, run
 
 
 def _record(row: StoredResult, columns: ColumnSelection) -> tuple[bytes, bytes]:
-    """Return the record and what is copied of it. Raises ValueError with the rest of a sentence that begins with the record."""
+    """Return the record and what is copied of it. Raises ValueError with the rest of a sentence
+    that begins with the record."""
     if not columns.named:
         return row.prediction, row.copied if columns.copies_all else b""
     members = _members(row)
-    fed = text_of({name: _value(name, members, columns) for name in columns.fed}) if columns.fed else row.prediction
+    fed = (
+        text_of({name: _value(name, members, columns) for name in columns.fed})
+        if columns.fed
+        else row.prediction
+    )
     if columns.copies_all:
         return fed, row.copied
     return fed, text_of({name: _value(name, members, columns) for name in columns.copied})[1:-1]
@@ -110,7 +130,9 @@ def _value(name: str, members: dict[str, Json], columns: ColumnSelection) -> Jso
     near = get_close_matches(name, members, n=1)
     hint = f", did you mean {near[0]!r}?" if near else ""
     shown = ", ".join(one[:80] for one in list(members)[:_SHOWN])
-    raise ValueError(f"has no {name!r}, which {field_of(name, columns)} names{hint}; its columns are {shown}")
+    raise ValueError(
+        f"has no {name!r}, which {field_of(name, columns)} names{hint}; its columns are {shown}"
+    )
 
 
 def _unfit(records: dict[int, bytes]) -> dict[int, str]:
@@ -125,5 +147,7 @@ def _unfit(records: dict[int, bytes]) -> dict[int, str]:
         try:
             forms[at] = form_of(value)
         except ValueError as fault:
-            faults[at] = f"{fault}; name what feeds the model in tensors.inputs, such as prediction.label"
+            faults[at] = (
+                f"{fault}; name what feeds the model in tensors.inputs, such as prediction.label"
+            )
     return faults | other_kinds(forms)

@@ -1,7 +1,8 @@
-"""Stored results that are tables as records: what is copied keeps its type, and columns feed the model as those of files do. Pure.
+"""Stored results that are tables as records: what is copied keeps its type, and columns feed the
+model as those of files do. Pure.
 
-What is no column of the table, such as a member of a prediction that is JSON, is taken from rows: see
-`inferrun.formats.stored_records`. Imports pyarrow.
+What is no column of the table, such as a member of a prediction that is JSON, is taken from rows:
+see `inferrun.formats.stored_records`. Imports pyarrow.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +33,8 @@ class TableRow:
 
 
 def table_rows(tables: Iterable[pyarrow.RecordBatch]) -> Iterator[TableRow]:
-    """Yield the rows of tables. Raises ValueError for one that does not have the columns of results."""
+    """Yield the rows of tables. Raises ValueError for one that does not have the columns of
+    results."""
     for table in tables:
         if not {Role.INDEX, Role.PREDICTION, Role.ERROR} <= set(table.schema.names):
             raise ValueError("the table does not have the columns of results")
@@ -40,7 +42,9 @@ def table_rows(tables: Iterable[pyarrow.RecordBatch]) -> Iterator[TableRow]:
             yield TableRow(index, table, at)
 
 
-def blocks_of_tables(rows: Iterable[TableRow], columns: ColumnSelection, *, run: str) -> Iterator[Block]:
+def blocks_of_tables(
+    rows: Iterable[TableRow], columns: ColumnSelection, *, run: str
+) -> Iterator[Block]:
     """Yield the results of a run as records, in blocks of about a megabyte."""
     for _, group in groupby(rows, key=lambda row: id(row.table)):
         held = list(group)
@@ -55,24 +59,50 @@ def _block(table: pyarrow.RecordBatch, columns: ColumnSelection, *, run: str) ->
     key = [ID_COLUMN] if ID_COLUMN in names else []
     others = [name for name in names if name not in RESULT_MEMBERS]
     copied = (
-        _columns_in(table, [*key, *(others if columns.copies_all else columns.copied)]) if columns.copies_any else None
+        _columns_in(table, [*key, *(others if columns.copies_all else columns.copied)])
+        if columns.copies_any
+        else None
     )
     fed = _columns_in(table, columns.fed) if columns.fed and not columns.takes_any else None
-    if fed is not None and all(map(is_tensor, fed.schema.types)) and (copied is not None or not columns.copies_any):
+    if (
+        fed is not None
+        and all(map(is_tensor, fed.schema.types))
+        and (copied is not None or not columns.copies_any)
+    ):
         ids = table.column(ID_COLUMN).to_pylist() if key else ()
-        failed = enumerate(zip(table.column(Role.INDEX).to_pylist(), table.column(Role.ERROR).to_pylist(), strict=True))
-        errors = {at: failed_before(run, index, error_of(error)) for at, (index, error) in failed if error is not None}
-        return Block(ArrowRecords(fed), ids, ArrowRecords(copied) if copied is not None else None, errors=errors)
+        failed = enumerate(
+            zip(
+                table.column(Role.INDEX).to_pylist(),
+                table.column(Role.ERROR).to_pylist(),
+                strict=True,
+            )
+        )
+        errors = {
+            at: failed_before(run, index, error_of(error))
+            for at, (index, error) in failed
+            if error is not None
+        }
+        return Block(
+            ArrowRecords(fed),
+            ids,
+            ArrowRecords(copied) if copied is not None else None,
+            errors=errors,
+        )
     if not columns.takes_any:  # a tensor, whose numbers may be of 64 bits
-        table = table.cast(pyarrow.schema([one.with_type(_widened(one.type)) for one in table.schema]))
+        table = table.cast(
+            pyarrow.schema([one.with_type(_widened(one.type)) for one in table.schema])
+        )
     if copied is None:
         return block_of_rows(list(rows_of(table)), columns, run=run)
-    block = block_of_rows(list(rows_of(table)), replace(columns, copied=(), copies_all=False), run=run)
+    block = block_of_rows(
+        list(rows_of(table)), replace(columns, copied=(), copies_all=False), run=run
+    )
     return replace(block, copied=ArrowRecords(copied))
 
 
 def _widened(kind: pyarrow.DataType) -> pyarrow.DataType:
-    """Return the type with 64 bits for floating-point numbers of 32 bits, whose shortest text would become another number."""
+    """Return the type with 64 bits for floating-point numbers of 32 bits, whose shortest text would
+    become another number."""
     types = pyarrow.types
     if types.is_list(kind) or types.is_fixed_size_list(kind):
         item = _widened(kind.value_type)
@@ -81,9 +111,14 @@ def _widened(kind: pyarrow.DataType) -> pyarrow.DataType:
 
 
 def _columns_in(table: pyarrow.RecordBatch, names: Sequence[str]) -> pyarrow.RecordBatch | None:
-    """Return columns, and members of predictions that are structs; None if one of the names is neither."""
+    """Return columns, and members of predictions that are structs; None if one of the names is
+    neither."""
     found = [_column_in(table, name) for name in names]
-    return None if any(one is None for one in found) else pyarrow.RecordBatch.from_arrays(found, names=list(names))
+    return (
+        None
+        if any(one is None for one in found)
+        else pyarrow.RecordBatch.from_arrays(found, names=list(names))
+    )
 
 
 def _column_in(table: pyarrow.RecordBatch, name: str) -> pyarrow.Array | None:

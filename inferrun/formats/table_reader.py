@@ -1,7 +1,9 @@
-"""What all formats of tables share: chunks are ranges of rows, and an open file is read on by the next chunk.
+"""What all formats of tables share: chunks are ranges of rows, and an open file is read on by the
+next chunk.
 
-pyarrow can only begin at a group of rows (a row group, a record batch, a stripe). So a chunk that follows the one before continues
-where that has ended, and another one decodes the rows of its group that are before it. Imports pyarrow.
+pyarrow can only begin at a group of rows (a row group, a record batch, a stripe). So a chunk that
+follows the one before continues where that has ended, and another one decodes the rows of its group
+that are before it. Imports pyarrow.
 """
 
 import weakref
@@ -60,7 +62,9 @@ class OpenedTable(Protocol):
     def groups(self) -> Sequence[Group]:
         """All of its rows."""
 
-    def batches(self, group: int, columns: list[str], *, rows: int) -> Iterator[pyarrow.RecordBatch]:
+    def batches(
+        self, group: int, columns: list[str], *, rows: int
+    ) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of a group and of those after it, about `rows` at a time."""
 
 
@@ -71,7 +75,9 @@ class TableReader:
     form: str
     """What a file of the format is called in messages."""
 
-    def __init__(self, columns: ColumnSelection = ALL_COLUMNS, schema: pyarrow.Schema | None = None) -> None:
+    def __init__(
+        self, columns: ColumnSelection = ALL_COLUMNS, schema: pyarrow.Schema | None = None
+    ) -> None:
         self.columns = columns
         self._schema = schema
         self._cursor: _Cursor | None = None
@@ -98,18 +104,24 @@ class TableReader:
         return type(self)(self.columns, schema)  # type: ignore[return-value]  # as above
 
     def schema(self, file: InputFile) -> pyarrow.Schema:
-        """Return the columns of a file and of its path. Where both have one, that of the path is used."""
+        """Return the columns of a file and of its path. Where both have one, that of the path is
+        used."""
         with ExitStack() as stack, reading(file, form=self.form):
             found = self.columns_in(self.opened(file, stack))
             partition, index = _path_columns(file), index_columns(found)
             return pyarrow.schema(
                 [
                     *(
-                        one.with_metadata({**(one.metadata or {}), INDEX: b"1"}) if one.name in index else one
+                        one.with_metadata({**(one.metadata or {}), INDEX: b"1"})
+                        if one.name in index
+                        else one
                         for one in found
                         if one.name not in partition
                     ),
-                    *(pyarrow.field(name, value.type, metadata={PARTITION: b"1"}) for name, value in partition.items()),
+                    *(
+                        pyarrow.field(name, value.type, metadata={PARTITION: b"1"})
+                        for name, value in partition.items()
+                    ),
                 ]
             )
 
@@ -121,7 +133,9 @@ class TableReader:
             if not total:
                 return
             decoded = _row_bytes(content, self._names(content))
-            rows = max(1, min(total * chunk_bytes // max(file.size, 1), int(_CHUNK_BYTES / decoded)))
+            rows = max(
+                1, min(total * chunk_bytes // max(file.size, 1), int(_CHUNK_BYTES / decoded))
+            )
             for start in range(0, total, rows):
                 stop = min(start + rows, total)
                 yield Piece(start, stop, stop - start)
@@ -155,12 +169,20 @@ class TableReader:
             while group < len(content.groups) and start + content.groups[group].rows <= row:
                 start += content.groups[group].rows
                 group += 1
-            batches = content.batches(group, names, rows=rows) if group < len(content.groups) else iter(())
+            batches = (
+                content.batches(group, names, rows=rows)
+                if group < len(content.groups)
+                else iter(())
+            )
             return _Cursor(file, start, batches, stack.pop_all(), begin=row)
 
     def _names(self, content: OpenedTable) -> list[str]:
         names: list[str] = content.schema.names
-        return names if self._schema is None else [name for name in names if name in self._schema.names]
+        return (
+            names
+            if self._schema is None
+            else [name for name in names if name in self._schema.names]
+        )
 
     def _block(self, batch: pyarrow.RecordBatch, file: InputFile, *, row: int) -> Block:
         if self._schema is None:
@@ -179,21 +201,29 @@ class TableReader:
                 try:
                     column, bad = cast_exactly(given, wanted.type)
                 except pyarrow.ArrowException as error:  # not one of the file
-                    text = (
-                        f"{file.name}: column {wanted.name!r} has type {given.type}, which cannot become {wanted.type}"
-                    )
+                    text = f"{file.name}: column {wanted.name!r} has type {given.type}, which cannot become {wanted.type}"
                     raise InputError(text, is_retryable=False) from error
             columns.append(column)
             text = f"the value of column {wanted.name!r} is not of type {wanted.type}"
-            errors = {at: not_sent(f"{file.name}, row {row + at + 1}: {text}") for at in bad} | errors
-        return block_of(pyarrow.RecordBatch.from_arrays(columns, schema=self._schema), self.columns, errors)
+            errors = {
+                at: not_sent(f"{file.name}, row {row + at + 1}: {text}") for at in bad
+            } | errors
+        return block_of(
+            pyarrow.RecordBatch.from_arrays(columns, schema=self._schema), self.columns, errors
+        )
 
 
 class _Cursor:
     """An open file, and the row that is read next."""
 
     def __init__(
-        self, file: InputFile, row: int, batches: Iterator[pyarrow.RecordBatch], stack: ExitStack, *, begin: int
+        self,
+        file: InputFile,
+        row: int,
+        batches: Iterator[pyarrow.RecordBatch],
+        stack: ExitStack,
+        *,
+        begin: int,
     ) -> None:
         self.row = row
         self._file = file
@@ -256,7 +286,8 @@ def _width_of(kind: pyarrow.DataType) -> float:
 
 @contextmanager
 def reading(file: InputFile, *, form: str) -> Iterator[None]:
-    """Raise InputError for a file that is damaged. Errors of the operating system have a number, those of pyarrow do not."""
+    """Raise InputError for a file that is damaged. Errors of the operating system have a number,
+    those of pyarrow do not."""
     try:
         yield
     except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
@@ -264,6 +295,10 @@ def reading(file: InputFile, *, form: str) -> Iterator[None]:
             raise
         with file.open() as source:
             kind = as_kind(source.read(HEAD), expected=form)
-        what = "a page is damaged, its checksum differs" if "CRC" in str(error) else type(error).__name__
+        what = (
+            "a page is damaged, its checksum differs"
+            if "CRC" in str(error)
+            else type(error).__name__
+        )
         text = f"{file.name} cannot be read as {form}: {what}{kind}"
         raise InputError(text, is_retryable=False) from error

@@ -1,6 +1,8 @@
-"""The results of a chunk as record batches of the schema that all files of the run have, in bounded memory.
+"""The results of a chunk as record batches of the schema that all files of the run have, in bounded
+memory.
 
-A result that does not fit the schema is an error of its record: a prediction `invalid_prediction`, another value `invalid_input`.
+A result that does not fit the schema is an error of its record: a prediction `invalid_prediction`,
+another value `invalid_input`.
 """
 
 from abc import ABC, abstractmethod
@@ -44,7 +46,8 @@ PIECE_BYTES: Final = 1 << 20
 """Memory of the results that are converted at once."""
 
 ROWS_AT_ONCE: Final = 1024
-"""Rows of a table that are read as Python values at once, which take several times as much memory."""
+"""Rows of a table that are read as Python values at once, which take several times as much
+memory."""
 
 
 class TableFile(Protocol):
@@ -90,7 +93,9 @@ class TableResults(TableReader, ABC):
     def with_compression(self, name: str) -> RecordFormat:
         """Return the format with a compression. Raises ValueError."""
         if name not in self.compressions:
-            raise ValueError(f"must be {', '.join(self.compressions[:-1])} or {self.compressions[-1]}, not {name!r}")
+            raise ValueError(
+                f"must be {', '.join(self.compressions[:-1])} or {self.compressions[-1]}, not {name!r}"
+            )
         found = copy(self)
         found.compression = name
         return found
@@ -107,13 +112,17 @@ class TableResults(TableReader, ABC):
     def read_table(self, content: bytes) -> pyarrow.Table:
         """Return the table in a file."""
 
-    def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: pyarrow.Schema | None = None) -> ResultWriter:
+    def writer(
+        self, out: BinaryIO, errors: BinaryIO, *, schema: pyarrow.Schema | None = None
+    ) -> ResultWriter:
         """Return a writer of one table."""
         if schema is None:
             raise ValueError("a table needs a schema")
         return TableWriter(schema, self.create_table, out, errors)
 
-    def join_files(self, files: Sequence[InputFile], out: BinaryIO, schema: pyarrow.Schema | None = None) -> None:
+    def join_files(
+        self, files: Sequence[InputFile], out: BinaryIO, schema: pyarrow.Schema | None = None
+    ) -> None:
         """Write the rows of tables to one table."""
         if schema is None:
             raise ValueError("a table needs a schema")
@@ -124,7 +133,11 @@ class TableResults(TableReader, ABC):
                     table.write_batch(batch)
         table.close()
 
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
+    def read_results(
+        self,
+        results: BinaryIO,
+        errors: BinaryIO | None = None,  # noqa: ARG002  the seam's
+    ) -> Iterator[StoredResult]:
         """Yield the rows of a result file."""
         for batch in self.stored_batches(results):
             for start in range(0, batch.num_rows, ROWS_AT_ONCE):
@@ -156,7 +169,9 @@ class TableWriter:
     def write(self, batch: Batch, results: Results) -> None:
         """Append the rows of a batch."""
         self._held.append((batch, results))
-        self._size += results.values.nbytes + (batch.copied.nbytes if batch.copied is not None else 0)
+        self._size += results.values.nbytes + (
+            batch.copied.nbytes if batch.copied is not None else 0
+        )
         if self._size >= PIECE_BYTES:
             self._convert()
 
@@ -187,11 +202,15 @@ class TableWriter:
 class _Piece:
     """Consecutive rows of which one column after the other is converted."""
 
-    def __init__(self, held: Sequence[tuple[Batch, Results]], schema: ResultSchema, place: Place | None) -> None:
+    def __init__(
+        self, held: Sequence[tuple[Batch, Results]], schema: ResultSchema, place: Place | None
+    ) -> None:
         self._held = held
         self._schema = schema
         self._place = place
-        self.indexes = [index for batch, _ in held for index in range(batch.first, batch.first + len(batch))]
+        self.indexes = [
+            index for batch, _ in held for index in range(batch.first, batch.first + len(batch))
+        ]
         self.failures: dict[int, RecordError] = {}
         """The error of each row that has one, by its position."""
 
@@ -202,7 +221,8 @@ class _Piece:
             start += len(batch)
 
     def table(self) -> pyarrow.RecordBatch:
-        """Convert the rows. Those that have failed, or whose values do not fit, have an error and no prediction."""
+        """Convert the rows. Those that have failed, or whose values do not fit, have an error and
+        no prediction."""
         schema, columns = self._schema, dict[str, pyarrow.Array]()
         for name in schema.names(Role.INDEX):
             columns[name] = pyarrow.array(self.indexes, pyarrow.int64())
@@ -213,33 +233,51 @@ class _Piece:
             kind = value_type(schema.arrow.field(name))
             columns[name] = self._fitting(name, kind, self._copied(name, kind), code=NOT_SENT)
         kind = schema.predicted
-        predicted = self._fitting(Role.PREDICTION.value, kind, self._predictions(kind), code=INVALID_PREDICTION)
+        predicted = self._fitting(
+            Role.PREDICTION.value, kind, self._predictions(kind), code=INVALID_PREDICTION
+        )
         outputs = predicted.flatten() if schema.is_flat else [predicted]
         if self.failures:
             is_valid = pyarrow.array([row not in self.failures for row in range(len(self.indexes))])
-            outputs = [compute.if_else(is_valid, one, pyarrow.scalar(None, one.type)) for one in outputs]
+            outputs = [
+                compute.if_else(is_valid, one, pyarrow.scalar(None, one.type)) for one in outputs
+            ]
         columns |= zip(schema.names(Role.PREDICTION), outputs, strict=True)
         errors = [
             None if error is None else {name: getattr(error, name) for name in ERROR_TYPE.names}
             for error in map(self.failures.get, range(len(self.indexes)))
         ]
         columns |= {name: pyarrow.array(errors, ERROR_TYPE) for name in schema.names(Role.ERROR)}
-        return pyarrow.RecordBatch.from_arrays([columns[one.name] for one in schema.arrow], schema=schema.arrow)
+        return pyarrow.RecordBatch.from_arrays(
+            [columns[one.name] for one in schema.arrow], schema=schema.arrow
+        )
 
     def _fitting(
-        self, name: str, kind: pyarrow.DataType, converted: tuple[pyarrow.Array, list[int]], *, code: str
+        self,
+        name: str,
+        kind: pyarrow.DataType,
+        converted: tuple[pyarrow.Array, list[int]],
+        *,
+        code: str,
     ) -> pyarrow.Array:
-        """Return a converted column. Rows of which the value does not fit get an error unless they have one."""
+        """Return a converted column. Rows of which the value does not fit get an error unless they
+        have one."""
         column, faults = converted
         text = (
             f"the value of column {name!r} is not of type {kind}, the type that it has in all results of the run; "
             f"set types.{name} of the output to another type"
         )
-        self.failures |= {row: RecordError(code, text) for row in faults if row not in self.failures}
+        self.failures |= {
+            row: RecordError(code, text) for row in faults if row not in self.failures
+        }
         if self._place and (lacking := self._place.lacks(name, column)):
             text = f"the value of column {name!r} has {self._place.lacking}"
-            self.failures |= {row: RecordError(code, text) for row in lacking if row not in self.failures}
-            column = column.take(pyarrow.array([None if at in lacking else at for at in range(len(column))]))
+            self.failures |= {
+                row: RecordError(code, text) for row in lacking if row not in self.failures
+            }
+            column = column.take(
+                pyarrow.array([None if at in lacking else at for at in range(len(column))])
+            )
         return column
 
     def _keys(self, name: str, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
@@ -249,26 +287,40 @@ class _Piece:
             if isinstance(batch.copied, ArrowRecords) and name in batch.copied.table.schema.names:
                 parts.append(array_of_column(batch.copied.table.column(name), kind))
             elif pyarrow.types.is_string(kind):
-                parts.append((pyarrow.array([None if one is None else str(one) for one in ids], kind), []))
+                parts.append(
+                    (pyarrow.array([None if one is None else str(one) for one in ids], kind), [])
+                )
             else:
                 parts.append(array_of_texts([text_of(one) for one in ids], kind))
         return _concatenated(parts)
 
     def _copied(self, name: str, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
-        tables = [batch.copied.table for batch, _ in self._held if isinstance(batch.copied, ArrowRecords)]
+        tables = [
+            batch.copied.table for batch, _ in self._held if isinstance(batch.copied, ArrowRecords)
+        ]
         if len(tables) == len(self._held):
-            return _concatenated([array_of_column(values_of(table, name), kind) for table in tables])
+            return _concatenated(
+                [array_of_column(values_of(table, name), kind) for table in tables]
+            )
         if self._members is None:
-            texts = [text for batch, _ in self._held for text in (copied_texts(batch) or [b""] * len(batch))]
+            texts = [
+                text
+                for batch, _ in self._held
+                for text in (copied_texts(batch) or [b""] * len(batch))
+            ]
             self._members = exact_value(array_of([b"{%b}" % text for text in texts]))
             known = {*self._schema.names(Role.COPIED)}
             for row, members in enumerate(self._members):
                 if row not in self.failures and (unknown := members.keys() - known):
                     text = f"the column {min(unknown)!r} is not in the first records, so the results have no such column; name the"
-                    self.failures[row] = RecordError(NOT_SENT, f"{text} columns in passThroughColumns")
+                    self.failures[row] = RecordError(
+                        NOT_SENT, f"{text} columns in passThroughColumns"
+                    )
         values = [one.get(name) for one in self._members]
         column, faults = array_of_texts([text_of(one) for one in values], kind)
-        if has_floats(kind) and (rounded := [at for at, one in enumerate(values) if is_rounded(one)]):
+        if has_floats(kind) and (
+            rounded := [at for at, one in enumerate(values) if is_rounded(one)]
+        ):
             faults = sorted({*faults, *rounded})
             kept = [None if at in rounded else at for at in range(len(values))]
             column = column.take(pyarrow.array(kept, pyarrow.int64()))
@@ -280,7 +332,10 @@ class _Piece:
         texts: list[bytes] = []
         for _, results in self._held:
             if isinstance(results.values, JsonRecords):
-                texts += (b"null" if at in results.errors else text for at, text in enumerate(results.values.texts))
+                texts += (
+                    b"null" if at in results.errors else text
+                    for at, text in enumerate(results.values.texts)
+                )
                 continue
             if texts:
                 parts.append(array_of_texts(texts, kind))
@@ -291,7 +346,9 @@ class _Piece:
         return _concatenated(parts)
 
 
-def _concatenated(parts: Sequence[tuple[pyarrow.Array, list[int]]]) -> tuple[pyarrow.Array, list[int]]:
+def _concatenated(
+    parts: Sequence[tuple[pyarrow.Array, list[int]]],
+) -> tuple[pyarrow.Array, list[int]]:
     faults: list[int] = []
     start = 0
     for column, some in parts:
@@ -327,4 +384,6 @@ def _values_of(table: pyarrow.RecordBatch, name: str) -> list[bytes]:
 
 
 def _members(names: Sequence[str], texts: Sequence[bytes]) -> bytes:
-    return b",".join(b"%b:%b" % (text_of(name), text) for name, text in zip(names, texts, strict=True))
+    return b",".join(
+        b"%b:%b" % (text_of(name), text) for name, text in zip(names, texts, strict=True)
+    )

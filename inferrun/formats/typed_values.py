@@ -1,6 +1,8 @@
-"""Values as Arrow columns of a given type. What does not fit exactly is found, and becomes null. Pure.
+"""Values as Arrow columns of a given type. What does not fit exactly is found, and becomes null.
+Pure.
 
-JSON texts are parsed many at a time. Only if one of them does not fit are they divided, until it is found.
+JSON texts are parsed many at a time. Only if one of them does not fit are they divided, until it is
+found.
 """
 
 import re
@@ -15,7 +17,14 @@ import pyarrow
 from pyarrow import compute, json
 
 from inferrun.formats.bytes_in_json import bytes_in
-from inferrun.formats.exact_casts import cast_exactly, converted, divided, is_nearest, parts_in, stored_type
+from inferrun.formats.exact_casts import (
+    cast_exactly,
+    converted,
+    divided,
+    is_nearest,
+    parts_in,
+    stored_type,
+)
 from inferrun.formats.json_columns import DAY, PER_SECOND, is_any_list, texts_in
 from inferrun.formats.json_text import array_of
 from inferrun.plugins import Json
@@ -32,17 +41,24 @@ def is_json(kind: pyarrow.DataType) -> bool:
     return bool(kind == pyarrow.json_())
 
 
-def array_of_texts(texts: Sequence[bytes], kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
-    """Return the values of JSON texts in the stored type, and the positions of those that do not fit."""
+def array_of_texts(
+    texts: Sequence[bytes], kind: pyarrow.DataType
+) -> tuple[pyarrow.Array, list[int]]:
+    """Return the values of JSON texts in the stored type, and the positions of those that do not
+    fit."""
     if is_json(kind):
         column = pyarrow.array(texts, pyarrow.binary()).cast(pyarrow.string())
-        return compute.if_else(compute.equal(column, "null"), pyarrow.scalar(None, pyarrow.string()), column), []
+        return compute.if_else(
+            compute.equal(column, "null"), pyarrow.scalar(None, pyarrow.string()), column
+        ), []
     if _is_readable(kind):
         return divided(texts, lambda part: _parsed(part, kind), kind)
     return divided(texts, lambda part: _from_python([_loaded(text) for text in part], kind), kind)
 
 
-def array_of_column(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
+def array_of_column(
+    column: pyarrow.Array, kind: pyarrow.DataType
+) -> tuple[pyarrow.Array, list[int]]:
     """Return the values of a column in another type, and the positions of those that do not fit."""
     if is_json(kind):
         texts = texts_in(column)
@@ -51,13 +67,16 @@ def array_of_column(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyar
     return cast_exactly(column, kind)
 
 
-def array_of_values(values: Sequence[object], kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
+def array_of_values(
+    values: Sequence[object], kind: pyarrow.DataType
+) -> tuple[pyarrow.Array, list[int]]:
     """Return Python's values in a type, and the positions of those that do not fit."""
     return divided(values, lambda part: _from_python(part, kind), kind)
 
 
 def _form(kind: pyarrow.DataType, *, narrow: pyarrow.DataType) -> pyarrow.DataType:
-    """Return the type in which values of JSON are read before they get this one; `narrow`: of numbers of less than 64 bits."""
+    """Return the type in which values of JSON are read before they get this one; `narrow`: of
+    numbers of less than 64 bits."""
     types = pyarrow.types
     if types.is_float16(kind) or types.is_float32(kind):
         return narrow
@@ -71,7 +90,8 @@ def _form(kind: pyarrow.DataType, *, narrow: pyarrow.DataType) -> pyarrow.DataTy
 
 
 def _in_type(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
-    """Return values of JSON in their type. A narrow number that is not equal to the wide one may have the same text: 0.1."""
+    """Return values of JSON in their type. A narrow number that is not equal to the wide one may
+    have the same text: 0.1."""
     kind = stored_type(kind)
     try:
         return converted(column, kind)
@@ -94,7 +114,10 @@ def _is_readable(kind: pyarrow.DataType) -> bool:
 def _parsed(texts: Sequence[bytes], kind: pyarrow.DataType) -> pyarrow.Array:
     column = _read(texts, _form(kind, narrow=pyarrow.float64()))
     numbers = list(parts_in(column, pyarrow.types.is_floating))
-    if any(compute.any(compute.greater_equal(compute.abs(one), float(_EXACT_INTEGERS))).as_py() for one in numbers):
+    if any(
+        compute.any(compute.greater_equal(compute.abs(one), float(_EXACT_INTEGERS))).as_py()
+        for one in numbers
+    ):
         return _from_python([_loaded(text) for text in texts], kind)
     for start in range(0, len(texts), _AT_ONCE) if numbers else ():
         some = texts[start : start + _AT_ONCE]
@@ -123,7 +146,8 @@ def _read(texts: Sequence[bytes], kind: pyarrow.DataType) -> pyarrow.Array:
 
 
 def _are_shortest(text: bytes) -> bool:
-    """Whether each number is written with the fewest digits that one of 64 bits needs, as orjson or Python do, and so is exact."""
+    """Whether each number is written with the fewest digits that one of 64 bits needs, as orjson or
+    Python do, and so is exact."""
     value, compact = orjson.loads(text), _compact(text)
     return _compact(orjson.dumps(value)) == compact or _compact(dumps(value).encode()) == compact
 
@@ -163,8 +187,8 @@ def _from_python(values: Sequence[object], kind: pyarrow.DataType) -> pyarrow.Ar
 
 
 def _value_of(value: object, kind: pyarrow.DataType) -> object:  # noqa: PLR0911, PLR0912  one per kind
-    """Return a value that has the form of the type; pyarrow (26.0) would make an integer of a fraction. Raises ValueError or
-    TypeError."""
+    """Return a value that has the form of the type; pyarrow (26.0) would make an integer of a
+    fraction. Raises ValueError or TypeError."""
     types = pyarrow.types
     if value is None:
         return None
@@ -208,14 +232,21 @@ _DURATION: Final = re.compile(r"PT(-?)(\d{1,10})(?:\.(\d{1,9}))?S", re.ASCII)
 
 
 def _ticks(value: Json, kind: pyarrow.DataType) -> int:
-    """Return a time of day or a duration in the unit of its type. Raises ValueError, also for one that would be rounded."""
+    """Return a time of day or a duration in the unit of its type. Raises ValueError, also for one
+    that would be rounded."""
     is_time, text = pyarrow.types.is_time(kind), value if isinstance(value, str) else ""
     found = (_TIME if is_time else _DURATION).fullmatch(text)
     if found is None:
         raise ValueError("no time")
     *parts, fraction = found.groups(default="0")
-    seconds = sum(int(one) * size for one, size in zip(parts, (3600, 60, 1), strict=True)) if is_time else int(parts[1])
-    ticks, rest = divmod(seconds * 10**9 + int(fraction.ljust(9, "0")), 10**9 // PER_SECOND[kind.unit])
+    seconds = (
+        sum(int(one) * size for one, size in zip(parts, (3600, 60, 1), strict=True))
+        if is_time
+        else int(parts[1])
+    )
+    ticks, rest = divmod(
+        seconds * 10**9 + int(fraction.ljust(9, "0")), 10**9 // PER_SECOND[kind.unit]
+    )
     if rest or (is_time and ticks > DAY * PER_SECOND[kind.unit]):
         raise ValueError("no time of this type")
     return -ticks if parts[0] == "-" else ticks

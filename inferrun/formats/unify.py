@@ -1,7 +1,9 @@
-"""One schema for all files of an input, by declared rules: no value of a file is lost or rounded. Pure; imports pyarrow.
+"""One schema for all files of an input, by declared rules: no value of a file is lost or rounded.
+Pure; imports pyarrow.
 
-Two types become one that holds the values of both exactly. Where there is none, the files are in conflict: a number and a text, an
-integer of 64 bits and a floating number, a time with a zone and one without.
+Two types become one that holds the values of both exactly. Where there is none, the files are in
+conflict: a number and a text, an integer of 64 bits and a floating number, a time with a zone and
+one without.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +27,9 @@ _MANTISSA: Final = {16: 11, 32: 24, 64: 53}
 """The bits of the largest integer up to which a floating number has all."""
 
 _SIZES: Final = {"uint": (8, 16, 32, 64), "int": (8, 16, 32, 64), "float": (16, 32, 64)}
-_NUMBERS: Final = [pyarrow.type_for_alias(f"{name}{size}") for name, sizes in _SIZES.items() for size in sizes]
+_NUMBERS: Final = [
+    pyarrow.type_for_alias(f"{name}{size}") for name, sizes in _SIZES.items() for size in sizes
+]
 """From the narrowest to the widest of each kind."""
 
 
@@ -49,7 +53,8 @@ def schema_of(
     columns: ColumnSelection,
     rules: SchemaRules,
 ) -> pyarrow.Schema:
-    """Return the columns that are used of files; `read` returns all of a file. Raises InputError."""
+    """Return the columns that are used of files; `read` returns all of a file. Raises
+    InputError."""
     first: tuple[InputFile, pyarrow.Schema] | None = None
     unknown = set(rules.types)
 
@@ -65,17 +70,23 @@ def schema_of(
             if not rules.may_miss:
                 check_names(schema.names, file, columns)
             check_copied(columns.copied_of(schema.names), file)
-            needed = pyarrow.schema([schema.field(name) for name in needed_columns(schema, columns)])
+            needed = pyarrow.schema(
+                [schema.field(name) for name in needed_columns(schema, columns)]
+            )
             if unread := next((one for one in needed if UNREAD in (one.metadata or {})), None):
                 text = f"{file.name}: column {unread.name!r} is {unread.metadata[UNREAD].decode()}, which is not read"
-                raise InputError(f"{text}; store it as text or numbers, or do not use it", is_retryable=False)
+                raise InputError(
+                    f"{text}; store it as text or numbers, or do not use it", is_retryable=False
+                )
             yield file.name, needed
 
     found = unified(schemas(), rules)
     if first:
         if unknown:
             text = f"{rules.field}.types.{min(unknown)}: {first[0].name} has no such column, and no other file does"
-            raise InputError(f"{text}{did_you_mean(min(unknown), first[1].names)}", is_retryable=False)
+            raise InputError(
+                f"{text}{did_you_mean(min(unknown), first[1].names)}", is_retryable=False
+            )
         if set(columns.named) - set(found.names):
             check_names(first[1].names, first[0], columns)
         check_types(found, columns, where=first[0].name)
@@ -83,7 +94,8 @@ def schema_of(
 
 
 def unified(schemas: Iterable[tuple[str, pyarrow.Schema]], rules: SchemaRules) -> pyarrow.Schema:
-    """Return the columns of files, each given by its name and its columns, in the order of the first file.
+    """Return the columns of files, each given by its name and its columns, in the order of the
+    first file.
 
     Raises InputError for a conflict, with the file, the column, and the file that differs.
     """
@@ -99,11 +111,17 @@ def unified(schemas: Iterable[tuple[str, pyarrow.Schema]], rules: SchemaRules) -
             text = f'{lacking} has no column {missing or added!r}, which {having} has; set missingColumns: "Null", or add it'
             raise InputError(text, is_retryable=False)
         for given in schema:
-            if mark := {key: value for key, value in (given.metadata or {}).items() if key in (PARTITION, INDEX)}:
+            if mark := {
+                key: value
+                for key, value in (given.metadata or {}).items()
+                if key in (PARTITION, INDEX)
+            }:
                 marks[given.name] = mark
             _add(given, found, origin, file=name, rules=rules)
         files.append(name)
-    return pyarrow.schema([pyarrow.field(name, kind, metadata=marks.get(name)) for name, kind in found.items()])
+    return pyarrow.schema(
+        [pyarrow.field(name, kind, metadata=marks.get(name)) for name, kind in found.items()]
+    )
 
 
 def _add(
@@ -168,7 +186,10 @@ def common_type(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.Da
     if kinds.is_struct(first) and kinds.is_struct(second):
         return _struct(first, second)
     if kinds.is_map(first) and kinds.is_map(second):
-        key, item = common_type(first.key_type, second.key_type), common_type(first.item_type, second.item_type)
+        key, item = (
+            common_type(first.key_type, second.key_type),
+            common_type(first.item_type, second.item_type),
+        )
         return pyarrow.map_(key, item) if key and item else None
     return None
 
@@ -178,7 +199,9 @@ def _is_text(kind: pyarrow.DataType) -> bool:
 
 
 def _is_bytes(kind: pyarrow.DataType) -> bool:
-    return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind))
+    return bool(
+        kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind)
+    )
 
 
 _WIDTHS: Final = (
@@ -200,12 +223,17 @@ def _number(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.DataTy
 def _holds(wide: pyarrow.DataType, one: pyarrow.DataType) -> bool:
     """Whether a type of numbers has all values of another one."""
     if kinds.is_floating(wide):
-        return bool(one.bit_width <= (wide.bit_width if kinds.is_floating(one) else _MANTISSA[wide.bit_width]))
+        return bool(
+            one.bit_width
+            <= (wide.bit_width if kinds.is_floating(one) else _MANTISSA[wide.bit_width])
+        )
     is_signed = kinds.is_signed_integer(one)
     if kinds.is_signed_integer(wide) and not is_signed:
         return kinds.is_integer(one) and bool(one.bit_width < wide.bit_width)
     return (
-        is_signed == kinds.is_signed_integer(wide) and kinds.is_integer(one) and bool(one.bit_width <= wide.bit_width)
+        is_signed == kinds.is_signed_integer(wide)
+        and kinds.is_integer(one)
+        and bool(one.bit_width <= wide.bit_width)
     )
 
 
@@ -234,7 +262,11 @@ def _list(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.DataType
     item = common_type(first.value_type, second.value_type)
     if item is None:
         return None
-    if kinds.is_fixed_size_list(first) and kinds.is_fixed_size_list(second) and first.list_size == second.list_size:
+    if (
+        kinds.is_fixed_size_list(first)
+        and kinds.is_fixed_size_list(second)
+        and first.list_size == second.list_size
+    ):
         return pyarrow.list_(item, first.list_size)
     is_large = kinds.is_large_list(first) or kinds.is_large_list(second)
     return pyarrow.large_list(item) if is_large else pyarrow.list_(item)

@@ -1,8 +1,10 @@
-"""Files with integers of 128 bits, which polars writes: pyarrow (26.0) opens none, even if the column is not used.
+"""Files with integers of 128 bits, which polars writes: pyarrow (26.0) opens none, even if the
+column is not used.
 
-Arrow's schema is a FlatBuffers table (`Schema.fbs`), also in the metadata of Parquet. An integer of 128 bits becomes 16 bytes of a
-fixed length in it, which has the same size in memory and in the schema; everything else stays. Such a column is refused if it is
-used. pyarrow has verified the table when it says that it lacks the type. Pure.
+Arrow's schema is a FlatBuffers table (`Schema.fbs`), also in the metadata of Parquet. An integer of
+128 bits becomes 16 bytes of a fixed length in it, which has the same size in memory and in the
+schema; everything else stays. Such a column is refused if it is used. pyarrow has verified the
+table when it says that it lacks the type. Pure.
 """
 
 import io
@@ -30,7 +32,8 @@ _LONGEST: Final = 16 << 20
 
 
 def without_wide_integers(source: BinaryIO, error: pyarrow.ArrowException) -> "Replaced":
-    """Return an Arrow IPC or Parquet file that can be opened, or raise the error that pyarrow has raised."""
+    """Return an Arrow IPC or Parquet file that can be opened, or raise the error that pyarrow has
+    raised."""
     try:
         source.seek(0)
         found = (_arrow if source.read(len(_MAGIC)) == _MAGIC else _parquet)(source)
@@ -65,7 +68,11 @@ def _parquet(source: BinaryIO) -> "Replaced":
     start = next(
         at for at in range(key, key + 16) if footer.startswith(b"/////", at)
     )  # the size of the message follows
-    stop = next(at for at in range(start, size) if not chr(footer[at]).isalnum() and footer[at] not in b"+/=")
+    stop = next(
+        at
+        for at in range(start, size)
+        if not chr(footer[at]).isalnum() and footer[at] not in b"+/="
+    )
     stop -= (stop - start) % 4
     message = bytearray(b64decode(footer[start:stop]))
     body = message[8:]
@@ -76,7 +83,9 @@ def _parquet(source: BinaryIO) -> "Replaced":
 class Replaced(io.RawIOBase):
     """A file some of whose bytes are others."""
 
-    def __init__(self, source: BinaryIO, start: int, content: bytes | bytearray, *, columns: list[str]) -> None:
+    def __init__(
+        self, source: BinaryIO, start: int, content: bytes | bytearray, *, columns: list[str]
+    ) -> None:
         self.columns = columns
         """Those that are not what they were."""
 
@@ -107,7 +116,11 @@ class Replaced(io.RawIOBase):
         low, high = max(at, self._start), min(at + len(found), self._start + len(self._content))
         if low >= high:
             return found
-        return found[: low - at] + self._content[low - self._start : high - self._start] + found[high - at :]
+        return (
+            found[: low - at]
+            + self._content[low - self._start : high - self._start]
+            + found[high - at :]
+        )
 
     def marked(self, schema: pyarrow.Schema) -> pyarrow.Schema:
         """Return the schema with a mark on the columns that are not what they were."""
@@ -121,7 +134,9 @@ class Replaced(io.RawIOBase):
 def _replace(content: bytearray, schema: int) -> list[str]:
     """Change the types in a schema, and return the columns that had or contained one."""
     return [
-        _text(content, _member(content, field, 0)) for field in _vector(content, schema, 1) if _change(content, field)
+        _text(content, _member(content, field, 0))
+        for field in _vector(content, schema, 1)
+        if _change(content, field)
     ]
 
 

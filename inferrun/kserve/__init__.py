@@ -1,7 +1,9 @@
-"""KServe's objects: from the object to the address of its model, or to the reason why it has no address yet. Pure.
+"""KServe's objects: from the object to the address of its model, or to the reason why it has no
+address yet. Pure.
 
-`resolve` reads an `InferenceService` or an `LLMInferenceService` as its controller wrote it. What it needs besides the object
-(a Service, a serving runtime) it asks for; whoever has an API server reads it and asks again. Nothing here sends a request.
+`resolve` reads an `InferenceService` or an `LLMInferenceService` as its controller wrote it. What
+it needs besides the object (a Service, a serving runtime) it asks for; whoever has an API server
+reads it and asks again. Nothing here sends a request.
 """
 
 from dataclasses import dataclass
@@ -54,14 +56,17 @@ class Kind:
 
 
 INFERENCE_SERVICE: Final = Kind("InferenceService", "inferenceservices", ("v1beta1",))
-LLM_INFERENCE_SERVICE: Final = Kind("LLMInferenceService", "llminferenceservices", ("v1alpha2", "v1alpha1"))
+LLM_INFERENCE_SERVICE: Final = Kind(
+    "LLMInferenceService", "llminferenceservices", ("v1alpha2", "v1alpha1")
+)
 
 KINDS: Final = {kind.name: kind for kind in (INFERENCE_SERVICE, LLM_INFERENCE_SERVICE)}
 
 
 def resolve(item: Stored, wanted: Wanted, others: Others | None = None, *, now: datetime) -> Answer:
-    """Where the model of this object answers, or why it does not; `others` are the objects that were asked for, and `now` is the
-    API server's time, which is compared with that of the last edit.
+    """Where the model of this object answers, or why it does not; `others` are the objects that
+    were asked for, and `now` is the API server's time, which is compared with that of the last
+    edit.
     """
     resolvers = {
         INFERENCE_SERVICE.name: resolve_inference_service,
@@ -89,5 +94,6 @@ def resolve(item: Stored, wanted: Wanted, others: Others | None = None, *, now: 
 
 
 def identity_of(item: Stored) -> tuple[int | None, str]:
-    """The generation of an object and the revision that serves its model, empty if KServe reports none."""
+    """The generation of an object and the revision that serves its model, empty if KServe reports
+    none."""
     return number(item, "metadata", "generation"), revision_of(item)

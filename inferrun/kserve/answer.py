@@ -10,7 +10,8 @@ Stored: TypeAlias = Mapping[str, Any]  # Any: an object as the API server return
 
 
 class Unreadable(Enum):
-    """Stands for an object that exists or not: this installation may not read it, or it is too large."""
+    """Stands for an object that exists or not: this installation may not read it, or it is too
+    large."""
 
     UNREADABLE = "unreadable"
 
@@ -20,7 +21,8 @@ UNREADABLE: Final = Unreadable.UNREADABLE
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the InferenceConfig sets itself, which takes precedence over what the object says; empty if it does not."""
+    """What the InferenceConfig sets itself, which takes precedence over what the object says; empty
+    if it does not."""
 
     model_name: str = ""
     protocol: str = ""
@@ -29,7 +31,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Another object that is needed: the plural of its resource, its namespace (empty for a cluster-wide one), its name."""
+    """Another object that is needed: the plural of its resource, its namespace (empty for a
+    cluster-wide one), its name."""
 
     plural: str
     namespace: str
@@ -42,8 +45,9 @@ Others: TypeAlias = Mapping[Other, "Stored | Unreadable | None"]
 
 @dataclass(frozen=True, slots=True)
 class ModelAddress:
-    """Where the model answers, and what the object says about it. `ca_certificates` is PEM, `ca_secret` a Secret in the
-    object's namespace whose key `ca.crt` or `tls.crt` has the CA; both empty if the address does not need them.
+    """Where the model answers, and what the object says about it. `ca_certificates` is PEM,
+    `ca_secret` a Secret in the object's namespace whose key `ca.crt` or `tls.crt` has the CA; both
+    empty if the address does not need them.
     """
 
     url: str
@@ -64,7 +68,8 @@ class ModelAddress:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """The model does not answer yet; a change of the object is reason to ask again, and so is the time `until`.
+    """The model does not answer yet; a change of the object is reason to ask again, and so is the
+    time `until`.
 
     With `is_other`, it waits for another object, which can change without a change of this one.
     """

@@ -1,4 +1,5 @@
-"""Reads what is common to the statuses of KServe's objects. Pure; malformed fields raise nothing."""
+"""Reads what is common to the statuses of KServe's objects. Pure; malformed fields raise
+nothing."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -11,7 +12,8 @@ from inferrun.timestamps import parse_foreign
 STOP_ANNOTATION: Final = "serving.kserve.io/stop"
 
 SETTLED_AFTER: Final = timedelta(seconds=60)
-"""After an edit of the spec; KServe's controllers take seconds to write that the object is no longer ready."""
+"""After an edit of the spec; KServe's controllers take seconds to write that the object is no
+longer ready."""
 
 _TEXT_LIMIT: Final = 512
 
@@ -43,7 +45,11 @@ def items(value: object, *keys: str) -> list[Any]:  # Any: JSON
 
 def condition(item: Stored, kind: str) -> Stored:
     """The condition of that type; empty if it is missing."""
-    found = (one for one in items(item, "status", "conditions") if isinstance(one, dict) and one.get("type") == kind)
+    found = (
+        one
+        for one in items(item, "status", "conditions")
+        if isinstance(one, dict) and one.get("type") == kind
+    )
     return next(found, {})
 
 
@@ -58,19 +64,29 @@ def shown(item: Stored, kind: str) -> str:
     if not found:
         return "KServe has not reported on it yet (if this lasts, check that its controller is running)"
     why = ": ".join(part for part in (text(found, "reason"), text(found, "message")) if part)
-    return one_line(f"{kind} is {text(found, 'status')}{f' ({why})' if why else ''}", limit=_TEXT_LIMIT)
+    return one_line(
+        f"{kind} is {text(found, 'status')}{f' ({why})' if why else ''}", limit=_TEXT_LIMIT
+    )
 
 
 def not_ready(item: Stored, parts: tuple[str, ...], *, pods: str) -> NotYet | None:
-    """The answer for an object that is not ready. The first of the conditions `parts` that is not True is the cause, because
-    `Ready` may name what waits for it. `pods` is the label of its Pods, whose logs say more than its status.
+    """The answer for an object that is not ready. The first of the conditions `parts` that is not
+    True is the cause, because `Ready` may name what waits for it. `pods` is the label of its Pods,
+    whose logs say more than its status.
     """
     if is_true(item, "Ready"):
         return None
-    why = shown(item, next((kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready"))
+    why = shown(
+        item,
+        next(
+            (kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready"
+        ),
+    )
     namespace, name = namespace_of(item), text(item, "metadata", "name")
     command = f"kubectl -n {namespace} get pods -l {pods}={name}"
-    return NotYet(f"{name_of(item)} is not ready: {why}; the run starts when it is; to see its Pods: {command}")
+    return NotYet(
+        f"{name_of(item)} is not ready: {why}; the run starts when it is; to see its Pods: {command}"
+    )
 
 
 def namespace_of(item: Stored) -> str:
@@ -85,9 +101,15 @@ def name_of(item: Stored) -> str:
 def stopped(item: Stored) -> NotYet | None:
     """The answer for an object that is being deleted or was stopped with KServe's annotation."""
     if member(item, "metadata", "deletionTimestamp"):
-        return NotYet(f"{name_of(item)} is being deleted; create it again and the run starts automatically")
+        return NotYet(
+            f"{name_of(item)} is being deleted; create it again and the run starts automatically"
+        )
     is_annotated = text(item, "metadata", "annotations", STOP_ANNOTATION).lower() == "true"
-    if is_annotated or is_true(item, "Stopped") or text(condition(item, "Ready"), "reason") == "Stopped":
+    if (
+        is_annotated
+        or is_true(item, "Stopped")
+        or text(condition(item, "Ready"), "reason") == "Stopped"
+    ):
         return NotYet(
             f"{name_of(item)} is stopped; remove its annotation {STOP_ANNOTATION} and the run starts automatically"
         )
@@ -97,10 +119,14 @@ def stopped(item: Stored) -> NotYet | None:
 def outdated(item: Stored, *, now: datetime) -> NotYet | None:
     """The answer for an object whose controller has not dealt with the latest edit of its spec.
 
-    KServe copies the `observedGeneration` of an InferenceService from its Deployment or Knative Service, whose generation
-    does not change with every edit of the InferenceService. It is therefore believed only for a while after an edit.
+    KServe copies the `observedGeneration` of an InferenceService from its Deployment or Knative
+    Service, whose generation does not change with every edit of the InferenceService. It is
+    therefore believed only for a while after an edit.
     """
-    generation, observed = number(item, "metadata", "generation"), number(item, "status", "observedGeneration")
+    generation, observed = (
+        number(item, "metadata", "generation"),
+        number(item, "status", "observedGeneration"),
+    )
     if generation is None or (observed is not None and observed >= generation):
         return None
     until = edited_until(item, SETTLED_AFTER) if observed is not None else None
@@ -112,8 +138,8 @@ def outdated(item: Stored, *, now: datetime) -> NotYet | None:
 
 
 def edited_until(item: Stored, span: timedelta) -> datetime | None:
-    """The end of a span that began when the spec was edited last, by the API server's clock. None if that is not known, or if
-    the calendar ends before: users can set the time of an edit.
+    """The end of a span that began when the spec was edited last, by the API server's clock. None
+    if that is not known, or if the calendar ends before: users can set the time of an edit.
     """
     times = (
         parse_foreign(entry.get("time"))
@@ -128,14 +154,18 @@ def edited_until(item: Stored, span: timedelta) -> datetime | None:
 
 
 def rolling_out(item: Stored, deployment: Stored | Unreadable | None) -> NotYet | None:
-    """The answer while Pods of an earlier template of the Deployment are left; None if all Pods are new, or if that is unknown."""
+    """The answer while Pods of an earlier template of the Deployment are left; None if all Pods are
+    new, or if that is unknown."""
     if not isinstance(deployment, Mapping):
         return None
     status = member(deployment, "status")
     left = (number(status, "replicas") or 0) - (number(status, "updatedReplicas") or 0)
     if left <= 0 and _is_observed(deployment):
         return None
-    name, found = text(deployment, "metadata", "name"), f"{left} of its Pods" if left > 0 else "its Pods"
+    name, found = (
+        text(deployment, "metadata", "name"),
+        f"{left} of its Pods" if left > 0 else "its Pods",
+    )
     return NotYet(
         f"{name_of(item)} is being updated: {found} may be of the previous version ({shown(deployment, 'Progressing')}); the run "
         f"starts when all are new; to see the update: kubectl -n {text(deployment, 'metadata', 'namespace')} rollout status "
@@ -145,7 +175,8 @@ def rolling_out(item: Stored, deployment: Stored | Unreadable | None) -> NotYet 
 
 
 def rollout_failed(deployment: Stored) -> bool:
-    """Whether the Deployment's current template had the time that its controller allows, and did not become available."""
+    """Whether the Deployment's current template had the time that its controller allows, and did
+    not become available."""
     reason = text(condition(deployment, "Progressing"), "reason")
     return _is_observed(deployment) and reason == "ProgressDeadlineExceeded"
 

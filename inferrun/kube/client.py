@@ -1,9 +1,10 @@
 """Requests to the API server with plain JSON objects.
 
-The official client provides configuration, authentication and connections. Its generated models are not used, because
-parsing an object into them takes about twenty times as long as parsing its JSON (measured), and because unknown fields must
-be preserved. A request that the server rejects with a time after which to repeat it is repeated then, as by client-go. Raises
-the errors in `inferrun.kube.errors`.
+The official client provides configuration, authentication and connections. Its generated models are
+not used, because parsing an object into them takes about twenty times as long as parsing its JSON
+(measured), and because unknown fields must be preserved. A request that the server rejects with a
+time after which to repeat it is repeated then, as by client-go. Raises the errors in
+`inferrun.kube.errors`.
 """
 
 import asyncio
@@ -27,7 +28,14 @@ from kubernetes.aio import client, config
 from kubernetes.aio.client.rest import RESTClientObject
 
 from inferrun.kube.decoding import Page, read_event, read_object, read_page
-from inferrun.kube.errors import Conflict, NotConfigured, NotFound, PageTooLarge, Unreachable, error_of
+from inferrun.kube.errors import (
+    Conflict,
+    NotConfigured,
+    NotFound,
+    PageTooLarge,
+    Unreachable,
+    error_of,
+)
 from inferrun.kube.objects import PODS, SIZES, Object, Resource
 from inferrun.timestamps import utc_now
 
@@ -36,11 +44,12 @@ logger = logging.getLogger(__name__)
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
 MAX_RETRY_AFTER = 32
-"""Seconds for which a request waits in total because the server asks for it: as long as API Priority and Fairness ever does. Its
-requests for more time grow while it rejects; clients that come back sooner prolong the overload."""
+"""Seconds for which a request waits in total because the server asks for it: as long as API
+Priority and Fairness ever does. Its requests for more time grow while it rejects; clients that come
+back sooner prolong the overload."""
 CLOCK_STEP_SECONDS = 2.0
-"""The seconds from which an answer that seems late shows that the server's clock was set back: answers
-give whole seconds."""
+"""The seconds from which an answer that seems late shows that the server's clock was set back:
+answers give whole seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +63,8 @@ class WatchTiming:
     """How long after the last event or bookmark a watch counts as broken."""
 
     duration: int = 290
-    """The duration that is asked for. By default, the server chooses one at random, of at least five minutes."""
+    """The duration that is asked for. By default, the server chooses one at random, of at least
+    five minutes."""
 
     def __post_init__(self) -> None:
         if not self.bookmarks < self.silence < self.duration:
@@ -77,7 +87,8 @@ class KubeClient:
     """The namespace of the context in the kubeconfig, or that of this Pod; `connect` finds it."""
 
     _server_ahead: float | None = None
-    """Seconds between the start of this process's monotonic clock and that of the server's time; None: it has not answered yet."""
+    """Seconds between the start of this process's monotonic clock and that of the server's time;
+    None: it has not answered yet."""
 
     def __init__(self, configuration: client.Configuration) -> None:
         self._configuration = configuration
@@ -89,15 +100,17 @@ class KubeClient:
         return urlsplit(self._configuration.host).netloc.rpartition("@")[2]
 
     def now(self) -> datetime:
-        """The API server's time, to a second, with which the times in objects are to be compared: the clock of this process may
-        differ. It is that of the latest answers (their header `Date`) and the time since.
+        """The API server's time, to a second, with which the times in objects are to be compared:
+        the clock of this process may differ. It is that of the latest answers (their header `Date`)
+        and the time since.
         """
         if self._server_ahead is None:
             return utc_now()
         return datetime.fromtimestamp(self._server_ahead + time.monotonic(), UTC)
 
     def _read_clock(self, date: str | None) -> None:
-        """An answer was sent at most a second after its `Date`: of several, the one that says the latest time is the best."""
+        """An answer was sent at most a second after its `Date`: of several, the one that says the
+        latest time is the best."""
         try:
             ahead = parsedate_to_datetime(date or "").timestamp() - time.monotonic()
         except ValueError:
@@ -130,27 +143,42 @@ class KubeClient:
             return None
 
     async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
-        """A list of objects; `params` are query parameters such as `labelSelector`, `limit` and `continue`."""
+        """A list of objects; `params` are query parameters such as `labelSelector`, `limit` and
+        `continue`."""
         return await self._json("GET", resource.path(namespace), params=params)
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, **params: str
+    ) -> Object:
         """Create an object. Raises `AlreadyExists`."""
         return await self._json("POST", resource.path(namespace), body=body, params=params)
 
     async def apply(self, resource: Resource, namespace: str | None, body: Object) -> Object:
-        """Create the object, or change it to have these fields, as `kubectl apply --server-side --force-conflicts` does."""
+        """Create the object, or change it to have these fields, as `kubectl apply --server-side
+        --force-conflicts` does."""
         path = resource.path(namespace, str(body["metadata"]["name"]))
         params = {"fieldManager": "inferrun", "force": "true"}
         content_type = "application/apply-patch+yaml"  # of which JSON is a part
-        raw = await self._request("PATCH", path, body=body, params=params, content_type=content_type)
+        raw = await self._request(
+            "PATCH", path, body=body, params=params, content_type=content_type
+        )
         return read_object(raw, resource)
 
     async def patch(
-        self, resource: Resource, namespace: str | None, name: str, body: Object, *, sub: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Object,
+        *,
+        sub: str | None = None,
     ) -> Object:
-        """Merge `body` into an object or its subresource. A resourceVersion or UID in its metadata is a precondition."""
+        """Merge `body` into an object or its subresource. A resourceVersion or UID in its metadata
+        is a precondition."""
         path = resource.path(namespace, name, sub)
-        raw = await self._request("PATCH", path, body=body, content_type="application/merge-patch+json")
+        raw = await self._request(
+            "PATCH", path, body=body, content_type="application/merge-patch+json"
+        )
         return read_object(raw, resource)
 
     async def delete(
@@ -163,8 +191,8 @@ class KubeClient:
         version: str | None = None,
         grace: int | None = None,
     ) -> None:
-        """Delete the object with this UID and, in the background, its dependents; `grace` is in seconds. With `version`, only if
-        its resourceVersion is still that one. Raises Conflict.
+        """Delete the object with this UID and, in the background, its dependents; `grace` is in
+        seconds. With `version`, only if its resourceVersion is still that one. Raises Conflict.
         """
         body: Object = {
             "apiVersion": "v1",
@@ -186,8 +214,8 @@ class KubeClient:
         version: str | None = None,
         grace: int | None = None,
     ) -> bool:
-        """Delete the object with that UID; False if it is already gone or another object has its name. With `version`,
-        also if its resourceVersion is another one.
+        """Delete the object with that UID; False if it is already gone or another object has its
+        name. With `version`, also if its resourceVersion is another one.
         """
         try:
             await self.delete(resource, namespace, name, uid=uid, version=version, grace=grace)
@@ -195,26 +223,36 @@ class KubeClient:
             return False
         return True
 
-    async def log(self, namespace: str, pod: str, *, container: str, tail_lines: int, limit_bytes: int) -> str:
+    async def log(
+        self, namespace: str, pod: str, *, container: str, tail_lines: int, limit_bytes: int
+    ) -> str:
         """The last lines of a container's log, at most `limit_bytes` bytes."""
-        params = {"container": container, "tailLines": str(tail_lines), "limitBytes": str(limit_bytes)}
+        params = {
+            "container": container,
+            "tailLines": str(tail_lines),
+            "limitBytes": str(limit_bytes),
+        }
         body = await self._request("GET", PODS.path(namespace, pod, "log"), params=params)
         return body.decode(errors="replace")
 
     async def log_pieces(self, namespace: str, pod: str, **params: str) -> AsyncIterator[bytes]:
-        """The log of a Pod as it is written, in pieces of any size; `params` are query parameters such as `follow`.
+        """The log of a Pod as it is written, in pieces of any size; `params` are query parameters
+        such as `follow`.
 
         It ends when the container has ended, and when a proxy or the kubelet closes the connection.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
-        async with self._answer("GET", PODS.path(namespace, pod, "log"), params=params, timeout=timeout) as answer:
+        async with self._answer(
+            "GET", PODS.path(namespace, pod, "log"), params=params, timeout=timeout
+        ) as answer:
             async for piece in answer.content.iter_any():
                 yield piece
 
     async def items(
         self, resource: Resource, namespace: str | None = None, *, page_size: int, **params: str
     ) -> AsyncIterator[Object]:
-        """The objects of a list, of which each should be reduced before the next one is taken; parameters as for `list`.
+        """The objects of a list, of which each should be reduced before the next one is taken;
+        parameters as for `list`.
 
         The first `SIZES.items` bytes are read, and at most a quarter of them at a time.
         """
@@ -223,7 +261,12 @@ class KubeClient:
             more = {"continue": token} if token else {}
             try:
                 page = await self.page(
-                    resource, namespace, max_bytes=SIZES.items // 4, limit=str(page_size), **params, **more
+                    resource,
+                    namespace,
+                    max_bytes=SIZES.items // 4,
+                    limit=str(page_size),
+                    **params,
+                    **more,
                 )
             except PageTooLarge:
                 if page_size == 1:
@@ -241,7 +284,12 @@ class KubeClient:
                 return
 
     async def page(
-        self, resource: Resource, namespace: str | None = None, *, max_bytes: int | None = None, **params: str
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        max_bytes: int | None = None,
+        **params: str,
     ) -> Page:
         """One page of a list, without the items that cannot be decoded; parameters as for `list`.
 
@@ -256,8 +304,13 @@ class KubeClient:
                     raise PageTooLarge(f"a page of {resource.plural} has more than {allowed} bytes")
                 pieces.append(piece)
         raw = b"".join(pieces)
-        # The items of a large page of free-form objects are checked one by one, which must not stop the event loop.
-        return await asyncio.to_thread(read_page, raw, resource) if resource.is_free_form else read_page(raw, resource)
+        # The items of a large page of free-form objects are checked one by one, which must not stop
+        # the event loop.
+        return (
+            await asyncio.to_thread(read_page, raw, resource)
+            if resource.is_free_form
+            else read_page(raw, resource)
+        )
 
     async def watch(
         self,
@@ -268,10 +321,12 @@ class KubeClient:
         silence_seconds: float = WATCH.silence,
         **params: str,
     ) -> AsyncIterator[tuple[str, Object]]:
-        """Changes since `version` as (type, object), including bookmarks, until the server ends the watch.
+        """Changes since `version` as (type, object), including bookmarks, until the server ends the
+        watch.
 
-        An event that cannot be decoded has the type `MALFORMED`. Raises `Gone` if the version is too old (as a response
-        or as an event) and `Unreachable` if the stream breaks or is silent for `silence_seconds`.
+        An event that cannot be decoded has the type `MALFORMED`. Raises `Gone` if the version is
+        too old (as a response or as an event) and `Unreachable` if the stream breaks or is silent
+        for `silence_seconds`.
         """
         query = {
             **params,
@@ -281,7 +336,9 @@ class KubeClient:
             "timeoutSeconds": str(WATCH.duration),
         }
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=silence_seconds)
-        async with self._answer("GET", resource.path(namespace), params=query, timeout=timeout) as answer:
+        async with self._answer(
+            "GET", resource.path(namespace), params=query, timeout=timeout
+        ) as answer:
             async for line in answer.content:
                 yield read_event(line, resource)
 
@@ -304,7 +361,11 @@ class KubeClient:
         content_type: str = "application/json",
         timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        headers = {"Content-Type": content_type, "Accept": "application/json", "User-Agent": "inferrun"}
+        headers = {
+            "Content-Type": content_type,
+            "Accept": "application/json",
+            "User-Agent": "inferrun",
+        }
         if token := await self._configuration.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = str(token)
         url = self._configuration.host + path + (f"?{urlencode(params)}" if params else "")
@@ -314,7 +375,8 @@ class KubeClient:
             connections.pool_manager = connections._create_pool_manager()
         while True:
             try:
-                # Not with its `request`, which encodes bodies with `json`: that takes eight times as long as orjson.
+                # Not with its `request`, which encodes bodies with `json`: that takes eight times
+                # as long as orjson.
                 async with connections.pool_manager.request(
                     method,
                     url,
@@ -329,20 +391,29 @@ class KubeClient:
                     if answer.status < 300:
                         yield answer
                         return
-                    error, after = error_of(answer.status, await answer.read()), answer.headers.get("Retry-After", "")
+                    error, after = (
+                        error_of(answer.status, await answer.read()),
+                        answer.headers.get("Retry-After", ""),
+                    )
                     # Only these say that the request was not executed.
                     pause = int(after) if answer.status in (429, 503) and after.isdecimal() else 0
             except (TimeoutError, aiohttp.ClientError, OSError) as failure:
-                raise Unreachable(f"{method} {path}: {type(failure).__name__} {failure}") from failure
+                raise Unreachable(
+                    f"{method} {path}: {type(failure).__name__} {failure}"
+                ) from failure
             waited += pause
             if not pause or waited > MAX_RETRY_AFTER:
                 raise error
-            logger.info("the API server is overloaded", extra={"method": method, "path": path, "again_in": pause})
+            logger.info(
+                "the API server is overloaded",
+                extra={"method": method, "path": path, "again_in": pause},
+            )
             await asyncio.sleep(pause)
 
 
 def encode(body: Object) -> bytes:
-    """A request body. Texts from outside may contain what only `json` encodes, such as one half of a surrogate pair."""
+    """A request body. Texts from outside may contain what only `json` encodes, such as one half of
+    a surrogate pair."""
     try:
         return orjson.dumps(body)
     except TypeError:
@@ -350,15 +421,20 @@ def encode(body: Object) -> bytes:
 
 
 async def connect(
-    *, kubeconfig: Path | None, context: str | None = None, traces: Sequence[aiohttp.TraceConfig] = ()
+    *,
+    kubeconfig: Path | None,
+    context: str | None = None,
+    traces: Sequence[aiohttp.TraceConfig] = (),
 ) -> KubeClient:
-    """A client for the cluster in `kubeconfig`, or for the cluster that this Pod runs in; `traces` follow its requests. Raises
-    NotConfigured.
+    """A client for the cluster in `kubeconfig`, or for the cluster that this Pod runs in; `traces`
+    follow its requests. Raises NotConfigured.
     """
     configuration = client.Configuration()
     try:
         if kubeconfig is not None:
-            await config.load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
+            await config.load_kube_config(
+                str(kubeconfig), context=context, client_configuration=configuration
+            )
         else:
             config.load_incluster_config(configuration)
         namespace = _own_namespace(kubeconfig, context=context)
@@ -367,10 +443,11 @@ async def connect(
         raise NotConfigured(f"{kubeconfig or 'this Pod'}: {error}") from error
     configuration.connection_pool_maxsize = 200
     server = urlsplit(configuration.host)
-    if not configuration.proxy and not proxy_bypass(server.netloc):  # HTTPS_PROXY and NO_PROXY, as in kubectl
+    # HTTPS_PROXY and NO_PROXY, as in kubectl
+    if not configuration.proxy and not proxy_bypass(server.netloc):
         configuration.proxy = getproxies().get(server.scheme)
-    # Otherwise aiohttp would read proxies and the credentials in .netrc in a thread before each request, and such credentials
-    # would conflict with a token.
+    # Otherwise aiohttp would read proxies and the credentials in .netrc in a thread before each
+    # request, and such credentials would conflict with a token.
     configuration.client_session_kwargs = {"trust_env": False, "trace_configs": list(traces)}
     made = KubeClient(configuration)
     made.namespace = namespace or made.namespace

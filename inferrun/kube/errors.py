@@ -1,17 +1,14 @@
 """Errors of requests to the API server.
 
-    KubeError
-    ├── Unreachable       no response, or an incomplete one; can be retried
-    ├── Overloaded        429, 5xx, or 401 (a token that is being renewed); can be retried
-    │   └── AdmissionUnavailable  500: an admission webhook that must be asked does not answer
-    ├── Forbidden         403: a role is missing, or admission (such as a quota) rejected the request
-    ├── NotFound          404
-    ├── Conflict          409 on a write: the object has changed since it was read
-    │   └── AlreadyExists 409 on a create: an object of that name exists
-    ├── Gone              410: the position of a watch or list is too old
-    ├── Invalid           any other 4xx: retrying does not help
-    ├── PageTooLarge      a page of a list has too many bytes; request fewer items
-    └── NotConfigured     the kubeconfig does not identify a cluster
+    KubeError ├── Unreachable       no response, or an incomplete one; can be retried ├── Overloaded
+    429, 5xx, or 401 (a token that is being renewed); can be retried │   └── AdmissionUnavailable
+    500: an admission webhook that must be asked does not answer ├── Forbidden         403: a role
+    is missing, or admission (such as a quota) rejected the request ├── NotFound          404 ├──
+    Conflict          409 on a write: the object has changed since it was read │   └── AlreadyExists
+    409 on a create: an object of that name exists ├── Gone              410: the position of a
+    watch or list is too old ├── Invalid           any other 4xx: retrying does not help ├──
+    PageTooLarge      a page of a list has too many bytes; request fewer items └── NotConfigured
+    the kubeconfig does not identify a cluster
 
 Messages come from the API server, which names the object and the field, and are truncated.
 """
@@ -78,7 +75,8 @@ class Invalid(KubeError):
 
 
 NOT_ADMITTED: Final = (Invalid, Forbidden, AdmissionUnavailable)
-"""What the API server answers if it does not accept an object that it was sent, or a change of one."""
+"""What the API server answers if it does not accept an object that it was sent, or a change of
+one."""
 
 
 class PageTooLarge(KubeError):
@@ -99,7 +97,8 @@ def error_of(status: int, body: bytes) -> KubeError:
         value = {"message": body[:512].decode(errors="replace")}
     value = value if isinstance(value, dict) else {"message": value}
     reason, message = str(value.get("reason", "")), str(value.get("message", ""))
-    # Admission denies with any code: a webhook that gives none is answered with 400, a policy that gives no reason with 422.
+    # Admission denies with any code: a webhook that gives none is answered with 400, a policy that
+    # gives no reason with 422.
     is_denied_by_webhook = "admission webhook" in message and "denied the request" in message
     is_denied_by_policy = "ValidatingAdmissionPolicy" in message and "denied request" in message
     kind: type[KubeError]

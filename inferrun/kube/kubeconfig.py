@@ -7,7 +7,8 @@ from inferrun.kube.errors import NotConfigured
 
 
 def selected_kubeconfig(named: Path | None) -> Path | None:
-    """The kubeconfig of this process; KUBECONFIG may be a list of files. None stands for the cluster that this Pod runs in.
+    """The kubeconfig of this process; KUBECONFIG may be a list of files. None stands for the
+    cluster that this Pod runs in.
 
     Raises NotConfigured.
     """
@@ -15,6 +16,8 @@ def selected_kubeconfig(named: Path | None) -> Path | None:
     kubeconfig = named or (Path(listed) if listed else usual if usual.exists() else None)
     if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
         raise NotConfigured("no cluster is selected")
-    if kubeconfig is not None and not any(Path(part).is_file() for part in str(kubeconfig).split(os.pathsep)):
+    if kubeconfig is not None and not any(
+        Path(part).is_file() for part in str(kubeconfig).split(os.pathsep)
+    ):
         raise NotConfigured(f"the file {kubeconfig} does not exist")
     return kubeconfig

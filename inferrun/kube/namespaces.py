@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 LIMIT: Final = 30
-"""Namespaces in a list. Each of them costs a worker up to five watches, that is, five of its 200 connections."""
+"""Namespaces in a list. Each of them costs a worker up to five watches, that is, five of its 200
+connections."""
 
-SERVED_TWICE_FIX: Final = "set watchNamespace of one of the two releases to other namespaces, or uninstall one"
+SERVED_TWICE_FIX: Final = (
+    "set watchNamespace of one of the two releases to other namespaces, or uninstall one"
+)
 """For two installations that serve the same namespace."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -26,9 +29,13 @@ class Namespaces:
         names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
         for name in names:
             if not _NAME.fullmatch(name):
-                raise ValueError(f"{name[:64]!r} is not the name of a namespace; separate several with commas")
+                raise ValueError(
+                    f"{name[:64]!r} is not the name of a namespace; separate several with commas"
+                )
         if len(names) > LIMIT:
-            raise ValueError(f"{len(names)} namespaces are listed; at most {LIMIT}, or none for all namespaces")
+            raise ValueError(
+                f"{len(names)} namespaces are listed; at most {LIMIT}, or none for all namespaces"
+            )
         return cls(names)
 
     def __contains__(self, namespace: str) -> bool:

@@ -35,15 +35,18 @@ class SizeLimits:
 
     def __post_init__(self) -> None:
         if not self.free_form < self.stored < self.free_form_page < self.page <= self.items:
-            raise ValueError(f"needs free_form < stored < free_form_page < page <= items, not {self}")
+            raise ValueError(
+                f"needs free_form < stored < free_form_page < page <= items, not {self}"
+            )
 
 
 SIZES: Final = SizeLimits()
 
 
 MAX_FREE_FORM_CONTAINERS: Final = 20_000
-"""Maximum number of opening brackets and braces in it, copies in metadata included. Each becomes an object that is allocated and
-validated: as many as fit into the size would take a third of a second."""
+"""Maximum number of opening brackets and braces in it, copies in metadata included. Each becomes an
+object that is allocated and validated: as many as fit into the size would take a third of a
+second."""
 
 
 _SEGMENT: Final = re.compile(r"(?!\.{1,2}\Z)[-.:A-Za-z0-9]{1,253}", re.ASCII)
@@ -53,19 +56,23 @@ _SEGMENT: Final = re.compile(r"(?!\.{1,2}\Z)[-.:A-Za-z0-9]{1,253}", re.ASCII)
 class Resource:
     """A resource of the API, such as `Resource("batch/v1", "jobs")`.
 
-    The objects of a resource with free-form fields, or with long lists, are parsed only up to a limit of size and nesting: a
-    megabyte of small keys takes 25 times as much memory once it is parsed.
+    The objects of a resource with free-form fields, or with long lists, are parsed only up to a
+    limit of size and nesting: a megabyte of small keys takes 25 times as much memory once it is
+    parsed.
     """
 
     group_version: str
     plural: str
     is_free_form: bool = False
 
-    def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
+    def path(
+        self, namespace: str | None = None, name: str | None = None, sub: str | None = None
+    ) -> str:
         """The URL path of the collection, of an object, or of its subresource.
 
-        Anybody who may start workflows can pass a name. Raises NotFound for one that no object has: a slash, a question mark
-        or a percent sign would change which object is meant, also if it is encoded.
+        Anybody who may start workflows can pass a name. Raises NotFound for one that no object has:
+        a slash, a question mark or a percent sign would change which object is meant, also if it is
+        encoded.
         """
         for given in filter(None, (namespace, name, sub)):
             if _SEGMENT.fullmatch(given) is None:
@@ -91,7 +98,8 @@ DEPLOYMENTS = Resource("apps/v1", "deployments")
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
 UNREADABLE: Final = "unreadable"
-"""Key of a stub, which replaces an object that was not parsed: why. Besides, it has only the identity in `metadata`."""
+"""Key of a stub, which replaces an object that was not parsed: why. Besides, it has only the
+identity in `metadata`."""
 
 
 def unreadable_because(item: Object) -> str:
@@ -130,11 +138,14 @@ def annotations_of(item: Object) -> dict[str, str]:
 def condition_of(item: Object, kind: str, status: str = "True") -> Object | None:
     """The object's condition with that type and status; None without it."""
     found = status_of(item).get("conditions") or ()
-    return next((one for one in found if one.get("type") == kind and one.get("status") == status), None)
+    return next(
+        (one for one in found if one.get("type") == kind and one.get("status") == status), None
+    )
 
 
 def controller_of(item: Object) -> str | None:
-    """UID of the object's controller, None without one. The garbage collector follows this reference; labels can be forged.
+    """UID of the object's controller, None without one. The garbage collector follows this
+    reference; labels can be forged.
 
     Interned, because caches hold the UID of a Job once for the Job and once for each of its Pods.
     """

@@ -1,7 +1,8 @@
-"""Reads runs and writes their status: read, decide, write conditionally, and on a conflict read and decide again.
+"""Reads runs and writes their status: read, decide, write conditionally, and on a conflict read and
+decide again.
 
-A terminal status is never overwritten: `decide` is not called for a run that has ended. If the decision changes nothing,
-nothing is written.
+A terminal status is never overwritten: `decide` is not called for a run that has ended. If the
+decision changes nothing, nothing is written.
 """
 
 from collections.abc import Callable
@@ -19,12 +20,14 @@ Decide = Callable[[InferenceRun], InferenceRunStatus | None]
 """Maps a run that has not ended to its new status, or to None to leave it unchanged."""
 
 MAX_CONFLICTS = 20
-"""Consecutive conflicts after which an update gives up: another writer keeps changing the object."""
+"""Consecutive conflicts after which an update gives up: another writer keeps changing the
+object."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """The run after an update: `run` is None if it no longer exists, `changed` says whether this update wrote to it."""
+    """The run after an update: `run` is None if it no longer exists, `changed` says whether this
+    update wrote to it."""
 
     run: InferenceRun | None
     changed: bool = False
@@ -55,11 +58,14 @@ class RunStore:
         return parse_run(stored) if stored is not None else None
 
     async def _read(self, run: RunRef) -> InferenceRun | None:
-        """Also returns a run that a finalizer keeps from being deleted, because its outcome is still recorded."""
+        """Also returns a run that a finalizer keeps from being deleted, because its outcome is
+        still recorded."""
         found = await self.find(run.namespace, run.name)
         return found if found is not None and found.ref == run else None
 
-    async def update_status(self, run: RunRef, decide: Decide, *, read: InferenceRun | None = None) -> Written:
+    async def update_status(
+        self, run: RunRef, decide: Decide, *, read: InferenceRun | None = None
+    ) -> Written:
         """Write the status that `decide` returns; `read` is the run if the caller has read it.
 
         A run that has changed since is read again, because the write is conditional on its version.
@@ -79,7 +85,10 @@ class RunStore:
             patch = {
                 "apiVersion": wellknown.API_VERSION,
                 "kind": wellknown.RUN_KIND,
-                "metadata": {"uid": current.metadata.uid, "resourceVersion": current.metadata.resource_version},
+                "metadata": {
+                    "uid": current.metadata.uid,
+                    "resourceVersion": current.metadata.resource_version,
+                },
                 "status": merge_patch(current.status.to_manifest(), wanted.to_manifest()),
             }
             try:

@@ -1,18 +1,21 @@
-"""The API for stores, protocols and formats: everything that an implementation imports from this project.
+"""The API for stores, protocols and formats: everything that an implementation imports from this
+project.
 
-An implementation fills one of the seams in `inferrun.plugins.seams` and is registered under an entry point:
+An implementation fills one of the seams in `inferrun.plugins.seams` and is registered under an
+entry point:
 
     inferrun.stores.input    the label under `storage.input`     OpenInput
     inferrun.stores.output   the label under `storage.output`    OpenOutput
     inferrun.protocols       `kserve.protocolVersion`            OpenModel
     inferrun.formats         `format` of a storage object        RecordFormat
 
-`inferrun.plugins.storage` validates storage objects and reads mounted Secrets, `inferrun.plugins.http` describes the HTTP client
-that `StoreContext.services` opens, and `inferrun.plugins.rows` validates rows of numbers.
+`inferrun.plugins.storage` validates storage objects and reads mounted Secrets,
+`inferrun.plugins.http` describes the HTTP client that `StoreContext.services` opens, and
+`inferrun.plugins.rows` validates rows of numbers.
 
-An opener receives the storage object of its label, or the model, together with a StoreContext or the Limits. It validates
-its arguments before doing any I/O, raising ContractError with the field and the allowed values, and yields the open object.
-It does not read the environment.
+An opener receives the storage object of its label, or the model, together with a StoreContext or
+the Limits. It validates its arguments before doing any I/O, raising ContractError with the field
+and the allowed values, and yields the open object. It does not read the environment.
 """
 
 from inferrun.contract import Contract, InputTensor, Model, OutputTensor, RetriedRun, Tensors

@@ -12,8 +12,9 @@ class ColumnSelection:
     """The columns that feed the model, and those that are copied to the results."""
 
     fed: tuple[str, ...] = ()
-    """Columns whose values feed the model, each once. A record is then a JSON object or a row with these columns. Empty: all
-    columns that `copied` does not name feed it, and a record is an array of numbers."""
+    """Columns whose values feed the model, each once. A record is then a JSON object or a row with
+    these columns. Empty: all columns that `copied` does not name feed it, and a record is an array
+    of numbers."""
 
     copied: tuple[str, ...] = ()
     """Columns that are copied."""
@@ -22,7 +23,8 @@ class ColumnSelection:
     """Whether all columns are copied, except that of ids."""
 
     takes_any: bool = False
-    """Whether the model takes columns of every type. Without `fed` these are all, and a record is an object or a row."""
+    """Whether the model takes columns of every type. Without `fed` these are all, and a record is
+    an object or a row."""
 
     fed_field: str = "tensors.inputs"
     """The field of the contract that names the columns of `fed`, for messages."""
@@ -47,11 +49,17 @@ class ColumnSelection:
 
     def copied_of(self, names: list[str]) -> list[str]:
         """Return which of the columns of a file are copied."""
-        return [name for name in names if name != ID_COLUMN] if self.copies_all else list(self.copied)
+        return (
+            [name for name in names if name != ID_COLUMN] if self.copies_all else list(self.copied)
+        )
 
     def fed_of(self, names: list[str]) -> list[str]:
         """Return which of the columns of a file feed the model."""
-        others = [name for name in names if name != ID_COLUMN and (self.takes_any or name not in self.copied)]
+        others = [
+            name
+            for name in names
+            if name != ID_COLUMN and (self.takes_any or name not in self.copied)
+        ]
         return list(self.fed) or others
 
 

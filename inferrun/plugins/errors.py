@@ -6,11 +6,13 @@
     ├── InferenceError   4  the model server did not return predictions
     └── OutputError      5  the predictions could not be stored
 
-A request that fails raises a Fault, with one of these inside: it says what kind of failure it was, and the runner decides
-whether to retry, to divide the request, or to give up. A MixedBatch is raised for records that need several requests.
+A request that fails raises a Fault, with one of these inside: it says what kind of failure it was,
+and the runner decides whether to retry, to divide the request, or to give up. A MixedBatch is
+raised for records that need several requests.
 
-The message is shown in the run's status: one line with the field or address, the value, what is allowed and the fix. It is
-truncated to `SIZES.message` characters and must never contain credentials.
+The message is shown in the run's status: one line with the field or address, the value, what is
+allowed and the fix. It is truncated to `SIZES.message` characters and must never contain
+credentials.
 """
 
 from enum import StrEnum
@@ -75,33 +77,36 @@ class FaultKind(StrEnum):
     """The response did not arrive in time."""
 
     TOO_LARGE = "too_large"
-    """The request is too large for the server or a proxy, such as 413, or its response for the runner. A smaller one may be
-    accepted."""
+    """The request is too large for the server or a proxy, such as 413, or its response for the
+    runner. A smaller one may be accepted."""
 
     REJECTED = "rejected"
     """The server rejected what was sent, such as 400 and 422. A single record may be the reason."""
 
     INVALID = "invalid_response"
-    """The response does not match the request: for example, it has a different number of predictions than the request has records.
-    A single record may be the reason."""
+    """The response does not match the request: for example, it has a different number of
+    predictions than the request has records. A single record may be the reason."""
 
     SERVER_ERROR = "server_error"
-    """The server failed without a reason that concerns all requests, such as 500. A single record may be the reason."""
+    """The server failed without a reason that concerns all requests, such as 500. A single record
+    may be the reason."""
 
     NOT_SERVED = "not_served"
-    """The server does not know the model or the address, such as 404. It may be away for a moment: a gateway answers like this
-    while no worker has the model. A single record may be the reason, for example if it names the model."""
+    """The server does not know the model or the address, such as 404. It may be away for a moment:
+    a gateway answers like this while no worker has the model. A single record may be the reason,
+    for example if it names the model."""
 
     DENIED = "denied"
-    """The server does not let the client in, such as 401 and 403. If it has answered others, a single record may be the reason, or
-    it passes."""
+    """The server does not let the client in, such as 401 and 403. If it has answered others, a
+    single record may be the reason, or it passes."""
 
     FAILED = "failed"
     """Neither a retry nor a smaller request helps."""
 
 
 class MixedBatch(Exception):
-    """The records of a batch cannot be in one request, although each can be in another. Nothing was sent."""
+    """The records of a batch cannot be in one request, although each can be in another. Nothing was
+    sent."""
 
 
 _TRANSIENT = frozenset({FaultKind.BUSY, FaultKind.UNAVAILABLE, FaultKind.LOST, FaultKind.TIMEOUT})
@@ -119,10 +124,12 @@ class Fault(Exception):
         was_sent: bool = True,
         results: "Results | None" = None,
     ) -> None:
-        """`error` is raised if nothing helps; `retry_after` is what the server asked for, in seconds.
+        """`error` is raised if nothing helps; `retry_after` is what the server asked for, in
+        seconds.
 
-        `was_sent` is False if the request certainly did not reach the server, so that it cannot have had an effect. `results` is
-        what a rejected record gets in place of its prediction, such as the server's response.
+        `was_sent` is False if the request certainly did not reach the server, so that it cannot
+        have had an effect. `results` is what a rejected record gets in place of its prediction,
+        such as the server's response.
         """
         super().__init__(str(error))
         self.error = error

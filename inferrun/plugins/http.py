@@ -1,7 +1,9 @@
-"""HTTP for stores and protocols: the runner's client as they see it, and what a response or a failed request means. No I/O.
+"""HTTP for stores and protocols: the runner's client as they see it, and what a response or a
+failed request means. No I/O.
 
-A store gets a client from `StoreContext.services`. It sends each request once, follows no redirects, connects to no address that
-the installation refuses, and trusts the authorities of `spec.caBundle`.
+A store gets a client from `StoreContext.services`. It sends each request once, follows no
+redirects, connects to no address that the installation refuses, and trusts the authorities of
+`spec.caBundle`.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -33,7 +35,8 @@ __all__ = [
 ]
 
 _ORIGIN_AWAY = range(520, 525)
-"""Cloudflare's statuses for an origin that cannot be reached, is slow or sends no HTTP, such as 522 and 524."""
+"""Cloudflare's statuses for an origin that cannot be reached, is slow or sends no HTTP, such as 522
+and 524."""
 
 _KINDS = {
     400: FaultKind.REJECTED,
@@ -51,7 +54,8 @@ _KINDS = {
 
 
 class ExchangeFailed(Exception):
-    """There is no complete response. The text is for users and contains nothing that was sent or received."""
+    """There is no complete response. The text is for users and contains nothing that was sent or
+    received."""
 
     def __init__(self, text: str, *, kind: FaultKind, was_sent: bool = True) -> None:
         """`was_sent` is False if the request certainly did not reach the server."""
@@ -102,7 +106,8 @@ class HttpClient(Protocol):
         body: Any = None,  # Any: bytes, or an asynchronous iterator of them
         proxy: str | None = None,
     ) -> AbstractAsyncContextManager[HttpResponse]:
-        """Send one request and yield the response before its body. Raises ExchangeFailed, also while the body is read."""
+        """Send one request and yield the response before its body. Raises ExchangeFailed, also
+        while the body is read."""
 
 
 def kind_of_status(status: int) -> FaultKind:
@@ -121,14 +126,16 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
 
 
 def size_of(body: bytes, *, is_whole: bool = True) -> str:
-    """Describe a response by its size. Its content is never shown: servers repeat records in their errors."""
+    """Describe a response by its size. Its content is never shown: servers repeat records in their
+    errors."""
     if not body:
         return "an empty body"
     return f"a body of {'' if is_whole else 'at least '}{len(body)} bytes"
 
 
 def seconds_of(retry_after: str | None, *, now: datetime) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3: seconds or a date); None if it is invalid."""
+    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3: seconds or a
+    date); None if it is invalid."""
     text = (retry_after or "").strip()
     if text.isascii() and text.isdecimal():
         return float(text)

@@ -1,8 +1,9 @@
-"""The records of a batch and their predictions: JSON texts that nobody decodes without need, or Arrow columns. No I/O.
+"""The records of a batch and their predictions: JSON texts that nobody decodes without need, or
+Arrow columns. No I/O.
 
-Neither is ever a list of Python numbers: a JSON text is passed from the input to the request and from the response to the output
-as it is, and a column is passed as one buffer. pyarrow is imported only by what creates columns, because its import takes longer
-than a small run.
+Neither is ever a list of Python numbers: a JSON text is passed from the input to the request and
+from the response to the output as it is, and a column is passed as one buffer. pyarrow is imported
+only by what creates columns, because its import takes longer than a small run.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ _BYTES_PER_OBJECT = 41
 class JsonRecords:
     """One JSON text per record, without line breaks at its ends.
 
-    Records that are not objects are arrays, whose dimensions may differ, or single values, all of the same kind.
+    Records that are not objects are arrays, whose dimensions may differ, or single values, all of
+    the same kind.
     """
 
     texts: Sequence[bytes]
@@ -42,14 +44,20 @@ class JsonRecords:
 
     def part(self, start: int, stop: int) -> "JsonRecords":
         """Return the records from position `start` up to `stop`."""
-        return self if start == 0 and stop >= len(self.texts) else JsonRecords(self.texts[start:stop])
+        return (
+            self if start == 0 and stop >= len(self.texts) else JsonRecords(self.texts[start:stop])
+        )
 
     def join(self, others: "Sequence[Records]") -> "Records":
-        """Append other records of the same kind. Where all are null, they may be joined with columns."""
+        """Append other records of the same kind. Where all are null, they may be joined with
+        columns."""
         if table := next((one for one in others if isinstance(one, ArrowRecords)), None):
             return table.part(0, 0).join([self, *others])
         return JsonRecords(
-            [*self.texts, *chain.from_iterable(one.texts for one in others if isinstance(one, JsonRecords))]
+            [
+                *self.texts,
+                *chain.from_iterable(one.texts for one in others if isinstance(one, JsonRecords)),
+            ]
         )
 
 
@@ -83,7 +91,9 @@ class ArrowRecords:
         """Append other records with the same columns, or JSON texts that are all null."""
         import pyarrow  # noqa: PLC0415  as above
 
-        return ArrowRecords(pyarrow.concat_batches([self.table, *(self._rows_of(part) for part in others)]))
+        return ArrowRecords(
+            pyarrow.concat_batches([self.table, *(self._rows_of(part) for part in others)])
+        )
 
     def _rows_of(self, part: "Records") -> "pyarrow.RecordBatch":
         if isinstance(part, ArrowRecords):

@@ -14,7 +14,8 @@ NUMBERS: Final = frozenset({int, float, type(None)})
 
 
 class RowFault(ValueError):
-    """The first invalid row: its position in the batch, from 0, and a description without the row's name."""
+    """The first invalid row: its position in the batch, from 0, and a description without the row's
+    name."""
 
     def __init__(self, row: int, text: str) -> None:
         super().__init__(f"row {row} {text}")
@@ -23,11 +24,16 @@ class RowFault(ValueError):
 
 
 def width_of(rows: Sequence[object]) -> int:
-    """Return the width that all rows share. Raises RowFault for the first invalid or differing row."""
+    """Return the width that all rows share. Raises RowFault for the first invalid or differing
+    row."""
     if set(map(type, rows)) == {list}:
         lists = cast("Sequence[list[object]]", rows)
         widths = set(map(len, lists))
-        if len(widths) == 1 and 0 not in widths and set(map(type, chain.from_iterable(lists))) <= NUMBERS:
+        if (
+            len(widths) == 1
+            and 0 not in widths
+            and set(map(type, chain.from_iterable(lists))) <= NUMBERS
+        ):
             return widths.pop()
     width = 0
     for index, row in enumerate(rows):

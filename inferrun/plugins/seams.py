@@ -49,7 +49,8 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 
 class InputFile(Protocol):
-    """A file that a store provides to a format. It can be opened any number of times, from several threads."""
+    """A file that a store provides to a format. It can be opened any number of times, from several
+    threads."""
 
     @property
     def name(self) -> str:
@@ -146,7 +147,8 @@ class FormatAbilities:
 
 
 class RecordFormat(Protocol):
-    """How records are stored in files. Each format chooses the measure of its ranges: bytes, row groups, …
+    """How records are stored in files. Each format chooses the measure of its ranges: bytes, row
+    groups, …
 
     All methods block; the pipeline calls them on a thread. OSError may be raised as it is.
     """
@@ -163,19 +165,23 @@ class RecordFormat(Protocol):
         """What the format can do besides."""
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
-        """Divide a file into ranges of about `chunk_bytes`, each with at least one record, and count their records."""
+        """Divide a file into ranges of about `chunk_bytes`, each with at least one record, and
+        count their records."""
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the records of a chunk, whose end may be beyond that of the file.
 
-        A malformed record has an error in its block, or raises InputError if the records after it cannot be read; both name the
-        file and the place.
+        A malformed record has an error in its block, or raises InputError if the records after it
+        cannot be read; both name the file and the place.
         """
 
-    def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: "pyarrow.Schema | None" = None) -> ResultWriter:
+    def writer(
+        self, out: BinaryIO, errors: BinaryIO, *, schema: "pyarrow.Schema | None" = None
+    ) -> ResultWriter:
         """Return a writer of results to `out`. `schema`: the columns of typed results.
 
-        The errors of failed records are written to `errors`, too, or only to it: one JSON object per line, or a table.
+        The errors of failed records are written to `errors`, too, or only to it: one JSON object
+        per line, or a table.
         """
 
 
@@ -203,10 +209,12 @@ class Source(Protocol):
         """What the source can do besides."""
 
     def plan(self) -> InputPlan:
-        """Divide the input into chunks and count the records. Called only if no earlier attempt made a plan."""
+        """Divide the input into chunks and count the records. Called only if no earlier attempt
+        made a plan."""
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
-        """Yield the records of a chunk, which may be part of another attempt's plan; may be called again.
+        """Yield the records of a chunk, which may be part of another attempt's plan; may be called
+        again.
 
         Raises InputError, naming the place, if a record is malformed or cannot be read.
         """
@@ -222,7 +230,8 @@ class ChunkWriter(Protocol):
         """Add the results of the next records of the chunk."""
 
     async def commit(self) -> ChunkCommit:
-        """Commit the chunk; if it is already committed, discard what was written and return the committed one."""
+        """Commit the chunk; if it is already committed, discard what was written and return the
+        committed one."""
 
 
 class EarlierResults(Protocol):
@@ -249,7 +258,8 @@ class EarlierResults(Protocol):
 class SharedStore(Protocol):
     """An opened output whose chunks several Pods divide among themselves (`shards`).
 
-    Called after `begin`. Claims and members only save work, so they need not be durable. `finish` is called after `read_commits`.
+    Called after `begin`. Claims and members only save work, so they need not be durable. `finish`
+    is called after `read_commits`.
     """
 
     async def claim(self, claim: Claim) -> bool:
@@ -406,7 +416,8 @@ class ModelProtocol(Protocol):
 
 
 class SpooledInput(Protocol):
-    """Input that can be read only once, on its way to the Pod's disk. Raises InputError over the limit or on a full disk."""
+    """Input that can be read only once, on its way to the Pod's disk. Raises InputError over the
+    limit or on a full disk."""
 
     def opened(self) -> AbstractContextManager[object]:
         """Begin the file, again if an earlier try has left a part of it."""
@@ -421,21 +432,30 @@ class SpooledInput(Protocol):
 class StoreServices(Protocol):
     """What the runner does for stores, within the limits of the run."""
 
-    def http_client(self, *, tls: "ssl.SSLContext | None" = None) -> AbstractAsyncContextManager[HttpClient]:
-        """Open a client. A request fails after `handler_timeout` seconds without data. Without `tls`: the image's authorities."""
+    def http_client(
+        self, *, tls: "ssl.SSLContext | None" = None
+    ) -> AbstractAsyncContextManager[HttpClient]:
+        """Open a client. A request fails after `handler_timeout` seconds without data. Without
+        `tls`: the image's authorities."""
 
     async def with_retries(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Call `attempt` until it raises no transient Fault, or raise the Fault's error after `retry_seconds`."""
+        """Call `attempt` until it raises no transient Fault, or raise the Fault's error after
+        `retry_seconds`."""
 
-    def spooled(self, name: str, *, what: str, fix: str = "") -> AbstractContextManager[SpooledInput]:
+    def spooled(
+        self, name: str, *, what: str, fix: str = ""
+    ) -> AbstractContextManager[SpooledInput]:
         """Create a file for input, which is deleted when the context ends.
 
-        `what` and `fix` are parts of the message of an input over the limit: what has too many bytes, and what helps besides a
-        larger limit.
+        `what` and `fix` are parts of the message of an input over the limit: what has too many
+        bytes, and what helps besides a larger limit.
         """
 
-    def used_columns(self, schema: "pyarrow.Schema", columns: ColumnSelection, *, name: str) -> "pyarrow.Schema":
-        """Return which columns of a table are used, in its order; `name` is the table. Raises InputError if that is impossible."""
+    def used_columns(
+        self, schema: "pyarrow.Schema", columns: ColumnSelection, *, name: str
+    ) -> "pyarrow.Schema":
+        """Return which columns of a table are used, in its order; `name` is the table. Raises
+        InputError if that is impossible."""
 
     def block_of(self, rows: "pyarrow.RecordBatch", columns: ColumnSelection) -> Block:
         """Return rows of these columns as records, with their ids and what is copied of them."""
@@ -444,7 +464,8 @@ class StoreServices(Protocol):
         """Return the opener of another output, to build on. Raises ContractError."""
 
     async def check_address(self, url: str) -> None:
-        """Raise OSError if runs must not reach the server of a URL; for clients other than `http_client`."""
+        """Raise OSError if runs must not reach the server of a URL; for clients other than
+        `http_client`."""
 
     def json_texts(self, records: Records) -> Sequence[bytes]:
         """Return one JSON text per record; a row of columns is an array of their values."""
@@ -474,7 +495,8 @@ class StoreContext:
     """Folder for temporary files, which are deleted with the Pod."""
 
     format_named: Callable[[str, str], RecordFormat]
-    """`format_named(name, field)` returns the record format of that name. Raises ContractError with the field if it is unknown."""
+    """`format_named(name, field)` returns the record format of that name. Raises ContractError with
+    the field if it is unknown."""
 
     services: StoreServices
     """What the runner does for stores."""
@@ -485,7 +507,9 @@ class StoreContext:
 
 StorageObject: TypeAlias = Mapping[str, Json]
 OpenInput: TypeAlias = Callable[[StorageObject, StoreContext], AbstractAsyncContextManager[Source]]
-OpenOutput: TypeAlias = Callable[[StorageObject, StoreContext], AbstractAsyncContextManager[OutputStore]]
+OpenOutput: TypeAlias = Callable[
+    [StorageObject, StoreContext], AbstractAsyncContextManager[OutputStore]
+]
 
 
 NO_CONTRACT: Final = Contract(job_id="", job_name="")

@@ -1,7 +1,8 @@
 """What the storage objects of all labels, and the Secrets that they name, have in common.
 
-A store is declared as a model (`Store`): its members with their defaults and forms (`Form`), marked with INPUT or OUTPUT if they
-have a meaning at one end, and rules for several members (`Store.problems`).
+A store is declared as a model (`Store`): its members with their defaults and forms (`Form`), marked
+with INPUT or OUTPUT if they have a meaning at one end, and rules for several members
+(`Store.problems`).
 """
 
 import base64
@@ -50,7 +51,8 @@ __all__ = [
 
 
 def read_spec(spec: Mapping[str, object], model: type[Spec], *, field: str) -> Spec:
-    """Read the storage object in a field of the contract such as `input.file`. Raises ContractError with what is wrong."""
+    """Read the storage object in a field of the contract such as `input.file`. Raises ContractError
+    with what is wrong."""
     end: End = "input" if field.split(".")[-2] == "input" else "output"
     try:
         return read_storage(spec, model, end=end, path=field)
@@ -60,31 +62,46 @@ def read_spec(spec: Mapping[str, object], model: type[Spec], *, field: str) -> S
 
 @dataclass(frozen=True, slots=True)
 class MountedSecret:
-    """A Secret that is mounted as one file per key. Its values are never part of a message or a log."""
+    """A Secret that is mounted as one file per key. Its values are never part of a message or a
+    log."""
 
     folder: Path
     name: str
 
     def value(self, *keys: str, is_ascii: bool = False, has_lines: bool = False) -> str:
-        """Return the text of the first of the keys that exists; empty without one. Raises ValueError with Secret and key."""
+        """Return the text of the first of the keys that exists; empty without one. Raises
+        ValueError with Secret and key."""
         for key in keys:
             try:
-                text = (self.folder / key).read_bytes().decode("ascii" if is_ascii else "utf-8").strip()
+                text = (
+                    (self.folder / key)
+                    .read_bytes()
+                    .decode("ascii" if is_ascii else "utf-8")
+                    .strip()
+                )
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise ValueError(f"cannot read key {key} of Secret {self.name!r}: {error.strerror}") from error
+                raise ValueError(
+                    f"cannot read key {key} of Secret {self.name!r}: {error.strerror}"
+                ) from error
             except UnicodeDecodeError:
                 text = None
             if text is None or not (has_lines or text.isprintable()):
                 kind = (
-                    "printable ASCII on one line" if is_ascii else "text" if has_lines else "printable text on one line"
+                    "printable ASCII on one line"
+                    if is_ascii
+                    else "text"
+                    if has_lines
+                    else "printable text on one line"
                 )
                 raise ValueError(f"key {key} of Secret {self.name!r} must be {kind}")
             return text
         return ""
 
-    def values(self, keys: Iterable[str], *, is_ascii: bool = False, has_lines: bool = False) -> dict[str, str]:
+    def values(
+        self, keys: Iterable[str], *, is_ascii: bool = False, has_lines: bool = False
+    ) -> dict[str, str]:
         """Return the texts of the keys that exist. Raises ValueError with Secret and key."""
         found = (key for key in keys if (self.folder / key).exists())
         return {key: self.value(key, is_ascii=is_ascii, has_lines=has_lines) for key in found}
@@ -103,4 +120,6 @@ def authorization_of(*, token: str, username: str, password: str) -> str:
     """Return the value of the header Authorization; empty without credentials."""
     if token:
         return f"Bearer {token}"
-    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode() if password else ""
+    return (
+        "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode() if password else ""
+    )

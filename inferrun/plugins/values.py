@@ -1,7 +1,8 @@
 """The values exchanged between the runner's pipeline and stores, protocols and formats. No I/O.
 
-Three things are kept apart: a chunk is committed and resumed as a whole, a batch is sent in one request, and a block is what a
-source reads at once. The pipeline cuts batches from blocks, across the borders of chunks.
+Three things are kept apart: a chunk is committed and resumed as a whole, a batch is sent in one
+request, and a block is what a source reads at once. The pipeline cuts batches from blocks, across
+the borders of chunks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,8 @@ class RecordError:
     """Why a single record has no prediction."""
 
     code: str
-    """For programs: `invalid_input` (the record was not sent), `invalid_prediction`, `rejected`, `http_` and a status, …"""
+    """For programs: `invalid_input` (the record was not sent), `invalid_prediction`, `rejected`,
+    `http_` and a status, …"""
 
     message: str
 
@@ -30,7 +32,9 @@ class RecordError:
 
 
 def _part_of(errors: Mapping[int, RecordError], start: int, stop: int) -> dict[int, RecordError]:
-    return {at - start: error for at, error in errors.items() if start <= at < stop} if errors else {}
+    return (
+        {at - start: error for at, error in errors.items() if start <= at < stop} if errors else {}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +47,16 @@ class Block:
     """One id per record if the input has ids, otherwise empty."""
 
     copied: Records | None = None
-    """The columns that are copied to the results: typed columns, or per record the members of a JSON object without the braces.
-    None: no column is copied."""
+    """The columns that are copied to the results: typed columns, or per record the members of a
+    JSON object without the braces. None: no column is copied."""
 
     columns: Sequence[str] = ()
-    """The names of the columns whose values the records are, in order, if the file names them and the records do not."""
+    """The names of the columns whose values the records are, in order, if the file names them and
+    the records do not."""
 
     errors: Mapping[int, RecordError] = field(default_factory=dict)
-    """The errors of records that are not valid, by position. They are not sent; in their place is any record of the same form."""
+    """The errors of records that are not valid, by position. They are not sent; in their place is
+    any record of the same form."""
 
     def part(self, start: int, stop: int) -> "Block":
         """Return the records from position `start` up to `stop`."""
@@ -79,7 +85,8 @@ class Batch:
     """The columns that are copied to the results, as in a block."""
 
     errors: Mapping[int, RecordError] = field(default_factory=dict)
-    """The errors of records that are not sent, as in a block. A protocol never gets such a record."""
+    """The errors of records that are not sent, as in a block. A protocol never gets such a
+    record."""
 
     def __len__(self) -> int:
         return len(self.records)
@@ -123,8 +130,8 @@ class Results:
     """The results of a batch, one per record, in order."""
 
     values: Records
-    """The predictions. A failed record has a value too, for stores that need one in its place: the prediction with null for every
-    invalid value, or what the server returned."""
+    """The predictions. A failed record has a value too, for stores that need one in its place: the
+    prediction with null for every invalid value, or what the server returned."""
 
     errors: Mapping[int, RecordError] = field(default_factory=dict)
     """The errors of the failed records by their position in the batch."""
@@ -141,7 +148,8 @@ class Results:
         return ResultCounts(len(self) - len(self.errors), len(self.errors))
 
     def part(self, start: int, stop: int) -> "Results":
-        """Return the results from position `start` up to `stop`. The first part has the usage of the whole request."""
+        """Return the results from position `start` up to `stop`. The first part has the usage of
+        the whole request."""
         if start == 0 and stop >= len(self):
             return self
         errors = _part_of(self.errors, start, stop)
@@ -186,7 +194,8 @@ class StoredResult:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A deterministic range of the input that can be read again. It is committed and resumed as a whole."""
+    """A deterministic range of the input that can be read again. It is committed and resumed as a
+    whole."""
 
     index: int
     """Number of the chunk, from 0 and without gaps."""
@@ -196,7 +205,8 @@ class Chunk:
 
     start: int
     end: int
-    """The half-open range in a measure that the format or the store chooses: bytes for lines, rows for tables."""
+    """The half-open range in a measure that the format or the store chooses: bytes for lines, rows
+    for tables."""
 
     first: int
     """Index of the chunk's first record within the whole input, from 0."""
@@ -255,8 +265,8 @@ class InputPlan:
     """The columns of the input, as Arrow's serialized schema; empty if the records have none."""
 
     result_schema: bytes = b""
-    """The columns of the results, as `inferrun.formats.result_schema` serializes them; empty if the store does not need them.
-    Whoever begins the run decides, for all attempts."""
+    """The columns of the results, as `inferrun.formats.result_schema` serializes them; empty if the
+    store does not need them. Whoever begins the run decides, for all attempts."""
 
     boundaries: tuple[tuple[str, ...], ...] = ()
     """The keys at which the chunks begin, if the input is divided by keys."""
@@ -275,7 +285,8 @@ class ResultOptions:
     """The field of the contract that says it, such as `output.file`."""
 
     types: Mapping[str, str] = field(default_factory=dict)
-    """The types of columns, as `inferrun.formats.result_schema.parse_type` reads them, by their names."""
+    """The types of columns, as `inferrun.formats.result_schema.parse_type` reads them, by their
+    names."""
 
     is_flat: bool = False
     """Whether each output of the model is a column of its own."""
@@ -296,7 +307,8 @@ class ChunkCommit:
     usage: TokenUsage = NO_USAGE
 
     won: bool = True
-    """Whether this attempt committed the chunk. If not, another one did before, and what this attempt wrote is discarded."""
+    """Whether this attempt committed the chunk. If not, another one did before, and what this
+    attempt wrote is discarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +362,8 @@ class Claim:
     """Number of the chunk; the number of chunks stands for the commit of the run."""
 
     generation: int
-    """0 for the first claim of a chunk; each claim that takes the chunk over has the next number."""
+    """0 for the first claim of a chunk; each claim that takes the chunk over has the next
+    number."""
 
     owner: str
     """Name of the Pod."""
@@ -403,7 +416,8 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of records; `completed + failed` never exceeds `total`. Completed means that the prediction is committed."""
+    """Numbers of records; `completed + failed` never exceeds `total`. Completed means that the
+    prediction is committed."""
 
     total: int
     completed: int = 0

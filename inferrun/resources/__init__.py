@@ -1,4 +1,5 @@
-"""Models of the two resources: `InferenceConfig` (what to execute) and `InferenceRun` (a single execution, or a schedule).
+"""Models of the two resources: `InferenceConfig` (what to execute) and `InferenceRun` (a single
+execution, or a schedule).
 
 The CRDs are generated from these models. Nothing here does I/O.
 """

@@ -26,8 +26,9 @@ class BackfillSelection(StrEnum):
 
 
 class Backfill(ResourceModel):
-    """Runs of a schedule for times in the past. They are named and configured as the schedule would have created them, but its
-    concurrencyPolicy, startingDeadlineSeconds and history limits do not apply to them."""
+    """Runs of a schedule for times in the past. They are named and configured as the schedule would
+    have created them, but its concurrencyPolicy, startingDeadlineSeconds and history limits do not
+    apply to them."""
 
     schedule: ResourceName
     """Name of a scheduled InferenceRun in the same namespace."""
@@ -36,14 +37,17 @@ class Backfill(ResourceModel):
     """The first scheduled time, such as 2026-11-01T00:00:00Z. Times are at or after it."""
 
     end: Moment
-    """The last scheduled time. Times are at or before it; those in the future are left to the schedule."""
+    """The last scheduled time. Times are at or before it; those in the future are left to the
+    schedule."""
 
     concurrency: Annotated[int, Field(ge=1, le=100)] | None = None
     """Maximum number of runs at a time. Default: 1."""
 
     order: BackfillOrder | None = None
-    """Ascending (default) starts the runs for the oldest times first, Descending those for the newest."""
+    """Ascending (default) starts the runs for the oldest times first, Descending those for the
+    newest."""
 
     which: BackfillSelection | None = None
-    """Missing (default) starts runs for times without a run. Failed repeats failed runs, All repeats all runs that have ended and
-    starts missing ones; a run that is repeated is deleted first."""
+    """Missing (default) starts runs for times without a run. Failed repeats failed runs, All
+    repeats all runs that have ended and starts missing ones; a run that is repeated is deleted
+    first."""

@@ -1,9 +1,10 @@
 """Parses the expressions of schedules and checks time zones.
 
-An expression has five fields, as in a Kubernetes CronJob, is an ``@`` macro, or ``@every`` with a duration. The fields are
-parsed here, because an error must name the invalid field and its allowed values, and because Temporal's calendars need
-explicit values. When an expression fires is the subject of `inferrun.resources.fire_times`. Pure, apart from the time zone
-database that `zoneinfo` reads.
+An expression has five fields, as in a Kubernetes CronJob, is an ``@`` macro, or ``@every`` with a
+duration. The fields are parsed here, because an error must name the invalid field and its allowed
+values, and because Temporal's calendars need explicit values. When an expression fires is the
+subject of `inferrun.resources.fire_times`. Pure, apart from the time zone database that `zoneinfo`
+reads.
 """
 
 import re
@@ -33,7 +34,9 @@ _HOURS_PER_DAY: Final = 24
 _LONGEST_MONTHS: Final = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
 """The number of days of the months that never have 31."""
 
-_EVERY = re.compile(r"@every +(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.IGNORECASE | re.ASCII)
+_EVERY = re.compile(
+    r"@every +(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.IGNORECASE | re.ASCII
+)
 MAX_EVERY_SECONDS: Final = 366 * 24 * 3600
 
 
@@ -78,7 +81,9 @@ FIELDS: Final = (
         high=12,
         names=("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"),
     ),
-    _Field(title="day of week", low=0, high=7, names=("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")),
+    _Field(
+        title="day of week", low=0, high=7, names=("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+    ),
 )
 
 
@@ -98,11 +103,13 @@ class CronTimes:
     """Whether a match of one of the two day fields is sufficient."""
 
     years: tuple[int, ...] = ()
-    """Empty, which means every year, for all expressions; set in a part of the schedule that Temporal gets."""
+    """Empty, which means every year, for all expressions; set in a part of the schedule that
+    Temporal gets."""
 
     @property
     def shortest_interval_seconds(self) -> int:
-        """The shortest time between two fire times; if it spans midnight, as if the schedule fired every day."""
+        """The shortest time between two fire times; if it spans midnight, as if the schedule fired
+        every day."""
         minutes = [60 * hour + minute for hour in self.hours for minute in self.minutes]
         following = [*minutes[1:], minutes[0] + _MINUTES_PER_DAY]
         return 60 * min(later - earlier for earlier, later in zip(minutes, following, strict=True))
@@ -121,7 +128,8 @@ class CronTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class Every:
-    """Fires at all multiples of so many seconds since 1970, as Temporal's intervals do, whatever the time zone."""
+    """Fires at all multiples of so many seconds since 1970, as Temporal's intervals do, whatever
+    the time zone."""
 
     seconds: int
 
@@ -139,7 +147,9 @@ def parse_schedule(expression: str) -> CronTimes | Every:
         parts = found.groups(default="0") if found is not None else ("0", "0", "0")
         total = sum(int(part) * seconds for part, seconds in zip(parts, (3600, 60, 1), strict=True))
         if not 0 < total <= MAX_EVERY_SECONDS:
-            raise InvalidSchedule("after @every, a duration of at most a year is required, such as 90m or 1h30m")
+            raise InvalidSchedule(
+                "after @every, a duration of at most a year is required, such as 90m or 1h30m"
+            )
         return Every(seconds=total)
     words = _five_fields(text)
     minutes, hours, days, months, weekdays = (
@@ -172,19 +182,25 @@ def check_time_zone(name: str) -> None:
     if not known:
         likely = get_close_matches(name, available_timezones(), n=1, cutoff=0.6)
         hint = f"; did you mean {likely[0]}?" if likely else ""
-        raise InvalidTimeZone(f"must be a name in the IANA database, such as Europe/Rome or Etc/UTC{hint}")
+        raise InvalidTimeZone(
+            f"must be a name in the IANA database, such as Europe/Rome or Etc/UTC{hint}"
+        )
 
 
 def _five_fields(text: str) -> list[str]:
     if text.upper().startswith(("TZ=", "CRON_TZ=")):
-        raise InvalidSchedule(f"set the time zone in spec.timeZone; the schedule has five fields, such as {EXAMPLE}")
+        raise InvalidSchedule(
+            f"set the time zone in spec.timeZone; the schedule has five fields, such as {EXAMPLE}"
+        )
     if text.startswith("@") and text.lower() not in MACROS:
         every = "@every with a duration, such as @every 90m"
         raise InvalidSchedule(f"allowed macros are {', '.join(MACROS)} and {every}")
     words = MACROS.get(text.lower(), text).split()
     if len(words) != len(FIELDS):
         titles = ", ".join(field.title for field in FIELDS)
-        raise InvalidSchedule(f"it has {len(words)} fields; five are required ({titles}), such as {EXAMPLE}")
+        raise InvalidSchedule(
+            f"it has {len(words)} fields; five are required ({titles}), such as {EXAMPLE}"
+        )
     return words
 
 
@@ -209,5 +225,6 @@ def _item(item: str, *, field: _Field) -> range:
 
 
 def _restricts(word: str) -> bool:
-    """Whether a day field excludes any day; an unrestricted item in a list makes the whole list unrestricted."""
+    """Whether a day field excludes any day; an unrestricted item in a list makes the whole list
+    unrestricted."""
     return not any(item in {"*", "?", "*/1", "?/1"} for item in word.split(","))

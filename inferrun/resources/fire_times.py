@@ -1,11 +1,14 @@
 """When a schedule fires: the nominal times of its runs. Pure, apart from the time zone database.
 
-What Temporal fires agrees with this (`operator_shim.schedule_spec`), and so do intervals, back-fills and the account of missed
-times. The rule at changes of clocks is close to that of Vixie's cron, and loses no time:
+What Temporal fires agrees with this (`operator_shim.schedule_spec`), and so do intervals,
+back-fills and the account of missed times. The rule at changes of clocks is close to that of
+Vixie's cron, and loses no time:
 
-- A local time that does not exist, because clocks are put forward, fires later by as much as they are.
-- A local time that occurs twice, because clocks are put back, fires the first time; but an expression that fires in every hour
-  of its days (`30 * * * *`) fires both times, since it means hours and not times of day.
+- A local time that does not exist, because clocks are put forward, fires later by as much as they
+  are.
+- A local time that occurs twice, because clocks are put back, fires the first time; but an
+  expression that fires in every hour of its days (`30 * * * *`) fires both times, since it means
+  hours and not times of day.
 """
 
 from collections.abc import Iterator
@@ -22,25 +25,34 @@ _SEARCHED_DAYS: Final = 366 * 9
 
 
 def fire_times(expression: str, *, time_zone: str, after: datetime) -> Iterator[datetime]:
-    """The times after an instant at which a valid expression fires, ascending and without end, in UTC."""
+    """The times after an instant at which a valid expression fires, ascending and without end, in
+    UTC."""
     times, zone = parse_schedule(expression), ZoneInfo(time_zone)
     if isinstance(times, Every):
         yield from _multiples(times, after=after)
     else:
-        day = after.astimezone(zone).date() - _DAY  # a time that does not exist may be moved beyond midnight
+        # a time that does not exist may be moved beyond midnight
+        day = after.astimezone(zone).date() - _DAY
         while True:
             yield from (moment for moment in times_of_day(times, day, zone=zone) if moment > after)
             day += _DAY
 
 
 def previous_time(expression: str, *, time_zone: str, before: datetime) -> datetime | None:
-    """The last time before an instant at which a valid expression fires; None if it does not fire within nine years."""
+    """The last time before an instant at which a valid expression fires; None if it does not fire
+    within nine years."""
     times, zone = parse_schedule(expression), ZoneInfo(time_zone)
     if isinstance(times, Every):
-        return next(_multiples(times, after=before - timedelta(seconds=times.seconds, microseconds=1)))
+        return next(
+            _multiples(times, after=before - timedelta(seconds=times.seconds, microseconds=1))
+        )
     last = before.astimezone(zone).date()
     for days in range(_SEARCHED_DAYS):
-        earlier = [moment for moment in times_of_day(times, last - days * _DAY, zone=zone) if moment < before]
+        earlier = [
+            moment
+            for moment in times_of_day(times, last - days * _DAY, zone=zone)
+            if moment < before
+        ]
         if earlier:
             return earlier[-1]
     return None
@@ -54,7 +66,8 @@ def times_of_day(times: CronTimes, day: date, *, zone: ZoneInfo) -> list[datetim
     for hour in times.hours:
         for minute in times.minutes:
             local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
-            first = local.astimezone(UTC)  # a time that does not exist is read with the offset before the change
+            # a time that does not exist is read with the offset before the change
+            first = local.astimezone(UTC)
             found.add(first)
             second = local.replace(fold=1).astimezone(UTC)
             if times.is_hourly and second > first:

@@ -18,8 +18,8 @@ _RFC3339: Final = (
     r"^(19[7-9][0-9]|2[0-9]{3})-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?"
     r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
 )
-"""A fraction is matched so that it can be refused with its own message. Zeros are none: JavaScript's Date always writes `.000`,
-.NET seven digits."""
+"""A fraction is matched so that it can be refused with its own message. Zeros are none:
+JavaScript's Date always writes `.000`, .NET seven digits."""
 
 FRACTION: Final = "[.][0-9]*[1-9]"
 """Matches in a time that is not in whole seconds."""
@@ -28,15 +28,21 @@ WHOLE_SECONDS: Final = "must be in whole seconds, such as 2026-11-21T00:00:00Z"
 
 
 def _with_offset(value: object) -> object:
-    """A time in a form that the API server accepts: pydantic would also take a number of seconds."""
-    if not isinstance(value, datetime) and not (isinstance(value, str) and re.fullmatch(_RFC3339, value)):
-        raise ValueError("must be a time in the years from 1970 to 2999 with an offset, such as 2026-11-21T00:00:00Z")
+    """A time in a form that the API server accepts: pydantic would also take a number of
+    seconds."""
+    if not isinstance(value, datetime) and not (
+        isinstance(value, str) and re.fullmatch(_RFC3339, value)
+    ):
+        raise ValueError(
+            "must be a time in the years from 1970 to 2999 with an offset, such as 2026-11-21T00:00:00Z"
+        )
     if value.microsecond if isinstance(value, datetime) else re.search(FRACTION, value):
         raise ValueError(WHOLE_SECONDS)
     return value
 
 
-# A text for the API server: the estimated cost of a message that contains a time of its own would be unlimited.
+# A text for the API server: the estimated cost of a message that contains a time of its own would
+# be unlimited.
 Moment = Annotated[
     AwareDatetime,
     BeforeValidator(_with_offset),
@@ -56,7 +62,8 @@ class Interval(ResourceModel):
     """First moment after the interval, later than start."""
 
     time_zone: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """Time zone in which $(interval.start:FORMAT) and $(interval.end:FORMAT) are written, such as Europe/Rome. Default: Etc/UTC."""
+    """Time zone in which $(interval.start:FORMAT) and $(interval.end:FORMAT) are written, such as
+    Europe/Rome. Default: Etc/UTC."""
 
     @property
     def local(self) -> tuple[datetime, datetime]:

@@ -1,7 +1,9 @@
-"""On which nodes the Pods of a run are scheduled, and with which priority: fields of a Pod, named as in Kubernetes.
+"""On which nodes the Pods of a run are scheduled, and with which priority: fields of a Pod, named
+as in Kubernetes.
 
-Fields with which a Pod keeps others from nodes, such as affinity to other Pods, are left out. What a config may set is the
-operator's decision (`control.trust.allowed`); the API server checks the values when the Job is created.
+Fields with which a Pod keeps others from nodes, such as affinity to other Pods, are left out. What
+a config may set is the operator's decision (`control.trust.allowed`); the API server checks the
+values when the Job is created.
 """
 
 from collections.abc import Iterator
@@ -15,8 +17,12 @@ from inferrun.fields.scalars import ResourceName
 ANY: Final = "*"
 """In place of a value or an effect that is not restricted to one."""
 
-LabelKey = Annotated[str, Field(min_length=1, max_length=317, pattern=r"^([-a-z0-9.]+/)?[-A-Za-z0-9_.]+$")]
-LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
+LabelKey = Annotated[
+    str, Field(min_length=1, max_length=317, pattern=r"^([-a-z0-9.]+/)?[-A-Za-z0-9_.]+$")
+]
+LabelValue = Annotated[
+    str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")
+]
 NodeLabels = Annotated[dict[str, LabelValue], Field(max_length=16)]
 
 
@@ -51,13 +57,16 @@ class NodeSelectorRequirement(ResourceModel):
     """In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
     values: Annotated[tuple[LabelValue, ...], Field(max_length=16)] | None = None
-    """Values of the label: at least one with In and NotIn, one number with Gt and Lt, none with Exists and DoesNotExist."""
+    """Values of the label: at least one with In and NotIn, one number with Gt and Lt, none with
+    Exists and DoesNotExist."""
 
 
 class NodeSelectorTerm(ResourceModel):
     """Conditions that a node must all meet."""
 
-    match_expressions: Annotated[tuple[NodeSelectorRequirement, ...], Field(min_length=1, max_length=8)]
+    match_expressions: Annotated[
+        tuple[NodeSelectorRequirement, ...], Field(min_length=1, max_length=8)
+    ]
     """Conditions on the labels of the node."""
 
 
@@ -107,7 +116,8 @@ class TopologySpreadConstraint(ResourceModel):
     """Key of the label, such as kubernetes.io/hostname or topology.kubernetes.io/zone."""
 
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
-    """ScheduleAnyway: a Pod is scheduled even if the difference gets larger; DoNotSchedule: it waits."""
+    """ScheduleAnyway: a Pod is scheduled even if the difference gets larger; DoNotSchedule: it
+    waits."""
 
 
 Tolerations = Annotated[tuple[Toleration, ...], Field(max_length=16)]
@@ -125,16 +135,21 @@ class Placement(ResourceModel):
     runtime_class_name: ResourceName | None = None
 
     def node_labels(self) -> Iterator[tuple[str, str]]:
-        """What is said about the labels of nodes: the field, and `key=value`; with `*`, it concerns every value.
+        """What is said about the labels of nodes: the field, and `key=value`; with `*`, it concerns
+        every value.
 
-        A constraint with ScheduleAnyway is left out: it neither chooses a node nor needs another one.
+        A constraint with ScheduleAnyway is left out: it neither chooses a node nor needs another
+        one.
         """
         for key, value in (self.node_selector or {}).items():
             yield "nodeSelector", f"{key}={value}"
         wanted = (self.affinity or Affinity()).node_affinity or NodeAffinity()
         required = wanted.required_during_scheduling_ignored_during_execution
         preferred = wanted.preferred_during_scheduling_ignored_during_execution or ()
-        for term in (*(required.node_selector_terms if required else ()), *(one.preference for one in preferred)):
+        for term in (
+            *(required.node_selector_terms if required else ()),
+            *(one.preference for one in preferred),
+        ):
             for one in term.match_expressions:
                 values = one.values or () if one.operator == "In" else (ANY,)
                 yield from (("affinity.nodeAffinity", f"{one.key}={value}") for value in values)

@@ -1,6 +1,7 @@
 """Metadata of a stored object, and references from one object to another.
 
-Only fields that the product uses are modelled. Nothing here checks whether a referenced object exists.
+Only fields that the product uses are modelled. Nothing here checks whether a referenced object
+exists.
 """
 
 from enum import StrEnum
@@ -51,8 +52,9 @@ class ConfigReference(ResourceModel):
     """Name of the InferenceConfig."""
 
     namespace: NamespaceName | None = None
-    """Namespace of the InferenceConfig. Default: the namespace of the run. Another namespace must grant its use to the namespace
-    of the run (ConfigMap inferrun-grants), unless the installation's setting allowCrossNamespaceConfig allows all."""
+    """Namespace of the InferenceConfig. Default: the namespace of the run. Another namespace must
+    grant its use to the namespace of the run (ConfigMap inferrun-grants), unless the installation's
+    setting allowCrossNamespaceConfig allows all."""
 
 
 class SecretReference(ResourceModel):
@@ -62,8 +64,9 @@ class SecretReference(ResourceModel):
     """Name of a Secret of type kubernetes.io/dockerconfigjson in the namespace of the run."""
 
     namespace: NamespaceName | None = None
-    """Accepted for compatibility with older manifests. A Pod can only use a pull Secret in its own namespace, so the Secret
-    of this name in the run's namespace is used. If it is missing, the status shows the command that copies it."""
+    """Accepted for compatibility with older manifests. A Pod can only use a pull Secret in its own
+    namespace, so the Secret of this name in the run's namespace is used. If it is missing, the
+    status shows the command that copies it."""
 
 
 class ServiceKind(StrEnum):

@@ -1,7 +1,8 @@
-"""`spec.request`: how a record becomes one request to a language model or another server, and its response columns.
+"""`spec.request`: how a record becomes one request to a language model or another server, and its
+response columns.
 
-Only what the API calls differently per task, or what the runner itself has to know, has a field. Everything else is a member of
-`body` under the name that the API has for it.
+Only what the API calls differently per task, or what the runner itself has to know, has a field.
+Everything else is a member of `body` under the name that the API has for it.
 """
 
 import json
@@ -69,8 +70,8 @@ class ImageColumn(ResourceModel):
     """A column with an image per record, which is part of the last message of the user."""
 
     column: Column
-    """Name of the column. Its values are the bytes of an image, their base64, a URL, an object with a url, a struct of bytes and
-    path, or a list of these; null: no image."""
+    """Name of the column. Its values are the bytes of an image, their base64, a URL, an object with
+    a url, a struct of bytes and path, or a list of these; null: no image."""
 
     detail: Detail | None = None
     """How closely the model looks at it. Default: that of the server."""
@@ -100,23 +101,26 @@ class ResponseOutput(ResourceModel):
     """Its name in the prediction."""
 
     path: Annotated[str, Field(max_length=1024, pattern=r"^(/.*)?$")]
-    """JSON pointer (RFC 6901) to it in the response, such as /result/0/score; empty: the whole response."""
+    """JSON pointer (RFC 6901) to it in the response, such as /result/0/score; empty: the whole
+    response."""
 
     type: Annotated[str, Field(min_length=1, max_length=256)]
-    """Its type in Arrow, such as string, int64, double, bool, list<float>, or json for a text with any JSON."""
+    """Its type in Arrow, such as string, int64, double, bool, list<float>, or json for a text with
+    any JSON."""
 
 
 class RequestTemplate(ResourceModel):
     """How records become requests, with the protocols openai and http."""
 
     task: Task | None = None
-    """What the server is asked for: Chat (the default), Completion, Response, Embedding, Rerank, Score or Moderation. Only with the
-    protocol openai."""
+    """What the server is asked for: Chat (the default), Completion, Response, Embedding, Rerank,
+    Score or Moderation. Only with the protocol openai."""
 
     prompt: Template | None = None
-    """Template in the syntax of Jinja2, in which the columns of the record are variables, such as {{ title }}, and params, run and
-    row are objects with the parameters of the run, its id and interval, and all columns. It is the last message of the user, the
-    text to complete or embed, or the query of Rerank and Score."""
+    """Template in the syntax of Jinja2, in which the columns of the record are variables, such as
+    {{ title }}, and params, run and row are objects with the parameters of the run, its id and
+    interval, and all columns. It is the last message of the user, the text to complete or embed, or
+    the query of Rerank and Score."""
 
     system: Template | None = None
     """System message, with params and run as only variables: it is the same for all records."""
@@ -131,30 +135,34 @@ class RequestTemplate(ResourceModel):
     """Columns with images, which are part of the last message of the user."""
 
     documents_column: Column | None = None
-    """Column with the documents that are compared with the query: a list of texts for Rerank, a text for Score."""
+    """Column with the documents that are compared with the query: a list of texts for Rerank, a
+    text for Score."""
 
     max_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Maximum number of tokens of an answer: max_tokens, or max_output_tokens of Response."""
 
     response_schema: Annotated[dict[str, JsonValue], Field(max_length=64)] | None = None
-    """JSON schema of the answer, of type object. The server is asked to follow it, every answer is validated, and the properties
-    become columns of the prediction. At most 32 KiB."""
+    """JSON schema of the answer, of type object. The server is asked to follow it, every answer is
+    validated, and the properties become columns of the prediction. At most 32 KiB."""
 
     response_retries: Annotated[int, Field(ge=0, le=10)] | None = None
-    """How often a record whose answer does not follow responseSchema is asked again, before it is an error. Default: 2."""
+    """How often a record whose answer does not follow responseSchema is asked again, before it is
+    an error. Default: 2."""
 
     body: Annotated[dict[str, JsonValue], Field(max_length=64)] | None = None
-    """Further members of the request under the API's own names, such as temperature, stop, tools or logprobs; they replace those
-    that the runner sets. With the protocol http, the whole request. Strings are templates; one that is a single expression, such
-    as "{{ age }}", has the type of its value. At most 64 KiB."""
+    """Further members of the request under the API's own names, such as temperature, stop, tools or
+    logprobs; they replace those that the runner sets. With the protocol http, the whole request.
+    Strings are templates; one that is a single expression, such as "{{ age }}", has the type of its
+    value. At most 64 KiB."""
 
     path: Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^/\S*$")] | None = None
-    """Path of the request, with or without a query, such as /openai/deployments/x/chat/completions?api-version=2024-10-21. Default:
-    that of the task; with the protocol http, that of kserve.modelUrl."""
+    """Path of the request, with or without a query, such as
+    /openai/deployments/x/chat/completions?api-version=2024-10-21. Default: that of the task; with
+    the protocol http, that of kserve.modelUrl."""
 
     outputs: Annotated[tuple[ResponseOutput, ...], Field(min_length=1, max_length=64)] | None = None
-    """Values of the response that become members of the prediction. Required with the protocol http; with openai, further
-    ones."""
+    """Values of the response that become members of the prediction. Required with the protocol
+    http; with openai, further ones."""
 
 
 WITH_MESSAGES: Final = (Task.CHAT, Task.RESPONSE)
@@ -175,7 +183,8 @@ _OF_HTTP: Final = ("path", "body", "outputs")
 
 
 def request_problems(request: RequestTemplate, *, protocol: str) -> Iterator[Problem]:
-    """What is wrong with the fields together. The syntax of templates is not known here; the runner checks the same, and that."""
+    """What is wrong with the fields together. The syntax of templates is not known here; the runner
+    checks the same, and that."""
     given = request.to_manifest()
     if protocol == HTTP:
         yield from _http_problems(given)
@@ -196,10 +205,18 @@ def request_problems(request: RequestTemplate, *, protocol: str) -> Iterator[Pro
             yield invalid(f"spec.request.{one}", given[one], allowed)
     roles = {one.role for one in request.messages or ()}
     if "images" in given and roles and MessageRole.USER not in roles:
-        yield invalid("spec.request.images", given["images"], "but no message is of the user, of which they are part")
+        yield invalid(
+            "spec.request.images",
+            given["images"],
+            "but no message is of the user, of which they are part",
+        )
     kind = (request.response_schema or {"type": "object"}).get("type")
     if kind != "object":
-        yield invalid("spec.request.responseSchema.type", kind, "must be object, whose properties become columns")
+        yield invalid(
+            "spec.request.responseSchema.type",
+            kind,
+            "must be object, whose properties become columns",
+        )
     for name, allowed_value in (("stream", False), ("n", 1)):
         if (value := (request.body or {}).get(name)) not in (None, allowed_value):
             allowed = f"must be {json.dumps(allowed_value)}: a record has one answer"

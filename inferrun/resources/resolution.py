@@ -1,6 +1,7 @@
 """What a run executes of its config: the storage and the parameters with the run's values. Pure.
 
-The config must be valid. What is wrong with a value is reported with the field of the run, and with where the config uses it.
+The config must be valid. What is wrong with a value is reported with the field of the run, and with
+where the config uses it.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +36,11 @@ def resolve(run: InferenceRun, config: InferenceConfig, *, is_our_runner: bool) 
 
     A custom image gets the labels that it may understand in its own way unmodified.
     """
-    declared, given, span = config.spec.parameters or (), run.spec.parameters or {}, run.spec.interval
+    declared, given, span = (
+        config.spec.parameters or (),
+        run.spec.parameters or {},
+        run.spec.interval,
+    )
     wrong = list(given_problems(declared, given, config=config.metadata.name))
     wrong += interval_problems(span, field="spec.interval") if span is not None else ()
     if wrong:
@@ -43,11 +48,16 @@ def resolve(run: InferenceRun, config: InferenceConfig, *, is_our_runner: bool) 
     parameters = effective_parameters(declared, given)
     local = span.local if span is not None else None
     known = Given(
-        Values(run.metadata.name, run.metadata.namespace, parameters, local), {one.name: one for one in declared}
+        Values(run.metadata.name, run.metadata.namespace, parameters, local),
+        {one.name: one for one in declared},
     )
     storage = config.spec.storage
-    inputs, more = _resolve_end(storage.input or {}, "input", known, config=config, is_our_runner=is_our_runner)
-    outputs, others = _resolve_end(storage.output or {}, "output", known, config=config, is_our_runner=is_our_runner)
+    inputs, more = _resolve_end(
+        storage.input or {}, "input", known, config=config, is_our_runner=is_our_runner
+    )
+    outputs, others = _resolve_end(
+        storage.output or {}, "output", known, config=config, is_our_runner=is_our_runner
+    )
     return Resolved(input=inputs, output=outputs, parameters=parameters, problems=(*more, *others))
 
 
@@ -62,7 +72,10 @@ def _resolve_end(
         if not resolved.faults and resolved.storage != storage[label]:
             wrong = storage_problems(resolved.storage, model=models[label], end=end, path=path)
             named = f"InferenceConfig {config.metadata.name}, with the values of this run: "
-            problems += [Problem(field=named + one.field, value=one.value, allowed=one.allowed) for one in wrong]
+            problems += [
+                Problem(field=named + one.field, value=one.value, allowed=one.allowed)
+                for one in wrong
+            ]
         values = {VALUES_KEY: resolved.values} if resolved.values else {}
         found[label] = {**resolved.storage, **values} if values else resolved.storage
     return found, problems

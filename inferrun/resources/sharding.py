@@ -13,12 +13,16 @@ def shard_obstacle(
     output_labels: Iterable[str],
     canary_records: int | None,
 ) -> str:
-    """Why a run cannot be divided among that many Pods, with the fix; empty if it can. `image` is that of a custom runner."""
+    """Why a run cannot be divided among that many Pods, with the fix; empty if it can. `image` is
+    that of a custom runner."""
     if shards <= 1:
         return ""
     if image is not None:
         return f"more than 1 requires the built-in runner, but the InferenceConfig names the image {image!r}"
-    ends: tuple[tuple[End, Iterable[str]], ...] = (("input", input_labels), ("output", output_labels))
+    ends: tuple[tuple[End, Iterable[str]], ...] = (
+        ("input", input_labels),
+        ("output", output_labels),
+    )
     for side, labels in ends:
         allowed = shared_labels(side)
         if (other := next((label for label in labels if label not in allowed), None)) is not None:

@@ -1,7 +1,9 @@
-"""Divides the text of an SQL query into code, literals, names and comments, as PostgreSQL reads it. Pure.
+"""Divides the text of an SQL query into code, literals, names and comments, as PostgreSQL reads it.
+Pure.
 
-A placeholder stands for a value, so it belongs into code: in a literal it would be text, and in a name it cannot be bound. The time
-is linear in the length of the text. What is not closed extends to its end.
+A placeholder stands for a value, so it belongs into code: in a literal it would be text, and in a
+name it cannot be bound. The time is linear in the length of the text. What is not closed extends to
+its end.
 """
 
 import re
@@ -21,11 +23,16 @@ class PartKind(Enum):
 
 
 _OPENING: Final = re.compile(
-    r"\$\([^()]*\)|--|/\*|(?<![\w$])[eE]'|'|\"|(?<![\w$])\$(?:[^\W\d]\w*)?\$"  # a $ within an identifier opens nothing
+    # a $ within an identifier opens nothing
+    r"\$\([^()]*\)|--|/\*|(?<![\w$])[eE]'|'|\"|(?<![\w$])\$(?:[^\W\d]\w*)?\$"
 )
 _LINE_END: Final = re.compile(r"[\r\n]")
 _COMMENT_MARK: Final = re.compile(r"/\*|\*/")
-_STRING_MARK: Final = {"'": re.compile(r"''|'"), '"': re.compile(r'""|"'), "e'": re.compile(r"\\.|''|'", re.DOTALL)}
+_STRING_MARK: Final = {
+    "'": re.compile(r"''|'"),
+    '"': re.compile(r'""|"'),
+    "e'": re.compile(r"\\.|''|'", re.DOTALL),
+}
 
 
 def parts_of(query: str) -> Iterator[tuple[PartKind, str]]:
@@ -59,5 +66,6 @@ def _closed(query: str, opening: str, at: int) -> tuple[PartKind, int]:
         end = query.find(opening, at)
         return PartKind.DOLLAR_LITERAL, len(query) if end < 0 else end + len(opening)
     marks = _STRING_MARK[opening.lower()].finditer(query, at)
-    ends = (mark.end() for mark in marks if len(mark[0]) == 1)  # two quotes, or an escaped one, stand for one
+    # two quotes, or an escaped one, stand for one
+    ends = (mark.end() for mark in marks if len(mark[0]) == 1)
     return PartKind.NAME if opening == '"' else PartKind.LITERAL, next(ends, len(query))

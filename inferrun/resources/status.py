@@ -1,8 +1,8 @@
 """The statuses of runs and configs: written by the product, read by people and programs.
 
-A status is parsed leniently, because another version may have written it; texts are truncated to their limits when it is
-written. Once `phase` is Succeeded or Failed, the API server rejects changes of the outcome: the terminal status takes
-precedence over every other record of the run.
+A status is parsed leniently, because another version may have written it; texts are truncated to
+their limits when it is written. Once `phase` is Succeeded or Failed, the API server rejects changes
+of the outcome: the terminal status takes precedence over every other record of the run.
 """
 
 from datetime import datetime
@@ -30,10 +30,12 @@ LongText = Annotated[str, Field(max_length=4096)]
 
 
 NOT_OBSERVED: Final = -1
-"""The observed generation of an object that nothing has written a status to: its definition's default."""
+"""The observed generation of an object that nothing has written a status to: its definition's
+default."""
 
 ObservedGeneration = Annotated[
-    int | None, BeforeValidator(lambda generation: None if generation == NOT_OBSERVED else generation)
+    int | None,
+    BeforeValidator(lambda generation: None if generation == NOT_OBSERVED else generation),
 ]
 
 
@@ -49,9 +51,11 @@ class Condition(ResourceModel):
     """A condition as in Kubernetes, for use with kubectl wait."""
 
     type: Annotated[str, Field(max_length=316)]
-    """Type of the condition. Runs: Succeeded, Finished, Ready (same as Succeeded; True for a schedule that is in place) and
-    Synced; and the stages of which Succeeded is the sum: ContractWritten, ModelReady (only if the run waits for a model of
-    KServe), JobComplete and OutputCommitted. Configs: Ready. Both: Stalled, only if the run has failed or the spec is invalid."""
+    """Type of the condition. Runs: Succeeded, Finished, Ready (same as Succeeded; True for a
+    schedule that is in place) and Synced; and the stages of which Succeeded is the sum:
+    ContractWritten, ModelReady (only if the run waits for a model of KServe), JobComplete and
+    OutputCommitted. Configs: Ready. Both: Stalled, only if the run has failed or the spec is
+    invalid."""
 
     status: ConditionStatus
     """True, False or Unknown."""
@@ -70,7 +74,8 @@ class Condition(ResourceModel):
 
 
 class Attempt(ResourceModel):
-    """One launch of the run, which is one Job; or, if replaced is true, a Pod of it that its Job replaced."""
+    """One launch of the run, which is one Job; or, if replaced is true, a Pod of it that its Job
+    replaced."""
 
     launch: int
     """Number of the launch, starting from 1; every Job is a launch."""
@@ -79,7 +84,8 @@ class Attempt(ResourceModel):
     """Number of the attempt, starting from 1; attempts count towards backoffLimit."""
 
     replaced: bool | None = None
-    """True if only a Pod ended, for example because it was evicted, and the Job of the launch went on with another one."""
+    """True if only a Pod ended, for example because it was evicted, and the Job of the launch went
+    on with another one."""
 
     job_name: ShortText | None = None
     """Name of the Job."""
@@ -126,7 +132,8 @@ class WorkflowReference(ResourceModel):
 
 
 class ModelStatus(ResourceModel):
-    """The object of KServe that serves the model: as it was at the start of the current launch, and at the run's end."""
+    """The object of KServe that serves the model: as it was at the start of the current launch, and
+    at the run's end."""
 
     kind: Annotated[str, Field(max_length=63)] | None = None
     """InferenceService or LLMInferenceService."""
@@ -225,8 +232,9 @@ class RecentTime(ResourceModel):
     """The scheduled time."""
 
     outcome: TimeOutcome
-    """Started: there is a run, or was one. Otherwise why there is none: Skipped (an earlier run was in progress), Replaced (the run
-    of a later time was started instead), Missed (it was too late), Suspended (the schedule was) or Rejected."""
+    """Started: there is a run, or was one. Otherwise why there is none: Skipped (an earlier run was
+    in progress), Replaced (the run of a later time was started instead), Missed (it was too late),
+    Suspended (the schedule was) or Rejected."""
 
     message: ShortText | None = None
     """Human-readable explanation; none for Started."""
@@ -296,8 +304,8 @@ class InferenceRunStatus(ResourceModel):
     """Human-readable explanation of the current phase, with the fix if there is a problem."""
 
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
-    """Conditions: Succeeded, Finished, Ready and Synced, and the stages ContractWritten, ModelReady, JobComplete and
-    OutputCommitted."""
+    """Conditions: Succeeded, Finished, Ready and Synced, and the stages ContractWritten,
+    ModelReady, JobComplete and OutputCommitted."""
 
     observed_generation: ObservedGeneration = None
     """Generation of the spec on which this status is based; -1: nothing has read the spec yet."""
@@ -324,10 +332,12 @@ class InferenceRunStatus(ResourceModel):
     """The last 20 launches and replaced Pods, oldest first."""
 
     uncounted_attempts: int | None = None
-    """Number of attempts that do not count towards backoffLimit, because a later one committed records."""
+    """Number of attempts that do not count towards backoffLimit, because a later one committed
+    records."""
 
     committed_records: int | None = None
-    """Number of records that the launches which have ended committed, as their runner reported it."""
+    """Number of records that the launches which have ended committed, as their runner reported
+    it."""
 
     ended_launches: int | None = None
     """Number of launches that have ended, including those that attempts no longer lists."""
@@ -345,10 +355,12 @@ class InferenceRunStatus(ResourceModel):
     """Numbers of records: total, completed and failed."""
 
     pace: Pace | None = None
-    """Speed of the attempt that is running; only with the built-in runner, and not set while none is running."""
+    """Speed of the attempt that is running; only with the built-in runner, and not set while none
+    is running."""
 
     usage: TokenUsage | None = None
-    """Tokens that the model server counted; only with a server that reports them, such as one with OpenAI's API."""
+    """Tokens that the model server counted; only with a server that reports them, such as one with
+    OpenAI's API."""
 
     delivery: Delivery | None = None
     """Delivery guarantee of the output for each record: ExactlyOnce, AtLeastOnce or Unknown."""
@@ -366,12 +378,14 @@ class InferenceRunStatus(ResourceModel):
     """The Temporal workflow that executes the run."""
 
     contract: Annotated[str, Field(max_length=400_000)] | None = None
-    """The contract passed to the runner, as base64-encoded JSON, without the user information and query of URLs, and without the
-    values of headers other than Accept, Content-Type and others that only describe a message. Once it is set, only timeoutSeconds
-    and suspend of the spec can be changed."""
+    """The contract passed to the runner, as base64-encoded JSON, without the user information and
+    query of URLs, and without the values of headers other than Accept, Content-Type and others that
+    only describe a message. Once it is set, only timeoutSeconds and suspend of the spec can be
+    changed."""
 
     snapshot_hash: Annotated[str, Field(max_length=64)] | None = None
-    """SHA-256 digest of the run's ConfigMap: the contract and everything else with which the run was started."""
+    """SHA-256 digest of the run's ConfigMap: the contract and everything else with which the run
+    was started."""
 
     job_status: ObjectReference | None = None
     """Current or last Job of the run."""
@@ -401,7 +415,8 @@ class InferenceRunStatus(ResourceModel):
 
     @property
     def recorded_at(self) -> datetime | None:
-        """When the outcome was written, which may be long after `completion_time`; None if that is not known."""
+        """When the outcome was written, which may be long after `completion_time`; None if that is
+        not known."""
         finished = self.condition("Finished") if self.is_terminal else None
         return finished.last_transition_time if finished is not None else self.completion_time
 
@@ -414,7 +429,8 @@ class InferenceConfigStatus(ResourceModel):
     """Observed state of the config."""
 
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
-    """Conditions: Ready is True if runs can use the config; otherwise its message explains what is invalid."""
+    """Conditions: Ready is True if runs can use the config; otherwise its message explains what is
+    invalid."""
 
     observed_generation: ObservedGeneration = None
     """Generation of the spec on which this status is based; -1: nothing has read the spec yet."""

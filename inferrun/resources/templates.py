@@ -1,7 +1,9 @@
-"""Which strings of a storage object may have placeholders, and what their values may be there. Pure.
+"""Which strings of a storage object may have placeholders, and what their values may be there.
+Pure.
 
-A value never leaves its field: in a path it is one segment or a part of one, in a URL it is also encoded and stands after the host,
-in JSON it is a part of a string, and in SQL it is bound. A string without `$(` stays as it is.
+A value never leaves its field: in a path it is one segment or a part of one, in a URL it is also
+encoded and stands after the host, in JSON it is a part of a string, and in SQL it is bound. A
+string without `$(` stays as it is.
 """
 
 import json
@@ -42,7 +44,8 @@ _SERVER: Final = re.compile(r"https?://[^/?#\\]+[/?]", re.IGNORECASE)
 
 
 class UnfitValue(Exception):
-    """A placeholder has no value, or one that must not stand where it is: a mistake of the run, unless the value is a default."""
+    """A placeholder has no value, or one that must not stand where it is: a mistake of the run,
+    unless the value is a default."""
 
     def __init__(self, placeholder: Placeholder, value: str | None, why: str) -> None:
         super().__init__(why)
@@ -59,7 +62,8 @@ class Given:
     parameters: Mapping[str, Parameter]
 
     def may_have_slashes(self, placeholder: Placeholder) -> bool:
-        """Whether the config allows the value to have several segments: by the declaration, or by the format of a time."""
+        """Whether the config allows the value to have several segments: by the declaration, or by
+        the format of a time."""
         declared = self.parameters.get(placeholder.member) if placeholder.group == PARAMS else None
         return placeholder.group == INTERVAL or bool(declared and declared.allow_slashes)
 
@@ -88,7 +92,10 @@ class _Resolution:
     def of(self, value: Any, names: tuple[str, ...], path: str) -> Any:  # Any: free-form storage
         match value:
             case dict():
-                return {key: self.of(inner, (*names, key), f"{path}.{key}") for key, inner in value.items()}
+                return {
+                    key: self.of(inner, (*names, key), f"{path}.{key}")
+                    for key, inner in value.items()
+                }
             case list():
                 return [self.of(inner, names, f"{path}.{at}") for at, inner in enumerate(value)]
             case str() if has_placeholders(value):
@@ -115,7 +122,9 @@ class _Resolution:
         is_query = False
         for piece, placeholder in self._checked(text):
             if placeholder is not None and encoded and _HALF_ESCAPED.search(encoded[-1][0]):
-                raise InvalidPlaceholder("stands within an escaped character, such as %2F", found=str(placeholder))
+                raise InvalidPlaceholder(
+                    "stands within an escaped character, such as %2F", found=str(placeholder)
+                )
             part = piece if placeholder is None else quote(piece, safe=":" if is_query else ":/")
             encoded.append((part, placeholder))
             if not is_query:
@@ -135,11 +144,14 @@ class _Resolution:
     def header(self, text: str) -> str:
         """A header, whose name has no placeholders."""
         if ":" not in text.partition("$(")[0]:
-            raise InvalidPlaceholder("placeholders may only stand in the value of a header, after the colon")
+            raise InvalidPlaceholder(
+                "placeholders may only stand in the value of a header, after the colon"
+            )
         return _joined(self._printable(text))
 
     def json(self, text: str) -> str:
-        """A JSON object, in whose strings placeholders stand. The rest of it stays as it is: numbers could lose digits."""
+        """A JSON object, in whose strings placeholders stand. The rest of it stays as it is:
+        numbers could lose digits."""
         try:
             check_depth(text.encode())
             is_object = isinstance(json.loads(text), dict)
@@ -147,14 +159,18 @@ class _Resolution:
             is_object = False
         if not is_object:
             example = '{"day": "$(params.day)"}'
-            raise InvalidPlaceholder(f"placeholders may only stand in the strings of a JSON object, as in {example}")
+            raise InvalidPlaceholder(
+                f"placeholders may only stand in the strings of a JSON object, as in {example}"
+            )
 
         def resolved(found: re.Match[str]) -> str:
             inner = json.loads(found["text"])
             if not has_placeholders(inner):
                 return found[0]
             if found["colon"]:
-                raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=inner)
+                raise InvalidPlaceholder(
+                    "is the name of a member, which must not contain placeholders", found=inner
+                )
             return json.dumps(_joined(self._pieces(inner)), ensure_ascii=False)
 
         return _JSON_STRING.sub(resolved, text)
@@ -208,7 +224,9 @@ class _Resolution:
             raise UnfitValue(placeholder, value, "must not contain the character NUL")
         self.room -= len(value)
         if self.room < 0:
-            raise UnfitValue(placeholder, value, f"is too long, because a contract has at most {MAX_BYTES} bytes")
+            raise UnfitValue(
+                placeholder, value, f"is too long, because a contract has at most {MAX_BYTES} bytes"
+            )
         return value
 
     def _printable(self, text: str) -> Iterator[_Piece]:
@@ -222,9 +240,17 @@ class _Resolution:
         for piece, placeholder in self._printable(text):
             if placeholder is not None and not piece:
                 raise UnfitValue(placeholder, piece, "must not be empty")
-            if placeholder is not None and _SEPARATOR.search(piece) and not self.given.may_have_slashes(placeholder):
+            if (
+                placeholder is not None
+                and _SEPARATOR.search(piece)
+                and not self.given.may_have_slashes(placeholder)
+            ):
                 is_parameter = placeholder.group == PARAMS
-                remedy = "; the config may declare the parameter with allowSlashes: true" if is_parameter else ""
+                remedy = (
+                    "; the config may declare the parameter with allowSlashes: true"
+                    if is_parameter
+                    else ""
+                )
                 raise UnfitValue(placeholder, piece, f"must not contain / or \\{remedy}")
             yield piece, placeholder
 
@@ -248,7 +274,8 @@ _KINDS: Final[dict[str, Callable[[_Resolution, str], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ResolvedObject:
-    """An object of a label with values in place of its placeholders, except those in a query, whose `values` are bound."""
+    """An object of a label with values in place of its placeholders, except those in a query, whose
+    `values` are bound."""
 
     storage: Any  # Any: free-form storage
     values: list[str]
@@ -257,8 +284,11 @@ class ResolvedObject:
 
 # Any: free-form storage
 def resolve_storage(storage: Any, *, model: type[Store], path: str, given: Given) -> ResolvedObject:
-    """The object of a label, which is located at `path`, and why strings in it could not be resolved."""
-    resolution = _Resolution(given, {names: _KINDS[kind] for names, kind in model.placeholders.items()})
+    """The object of a label, which is located at `path`, and why strings in it could not be
+    resolved."""
+    resolution = _Resolution(
+        given, {names: _KINDS[kind] for names, kind in model.placeholders.items()}
+    )
     return ResolvedObject(resolution.of(storage, (), path), resolution.values, resolution.faults)
 
 
@@ -273,14 +303,19 @@ class _AnyName(dict[str, str]):
 
 
 def sample_of(parameters: Iterable[Parameter]) -> Given:
-    """What placeholders may stand for in some run, with which a config is checked before there is one."""
+    """What placeholders may stand for in some run, with which a config is checked before there is
+    one."""
     declared = {one.name: one for one in parameters}
-    defaults = _AnyName({name: one.default for name, one in declared.items() if one.default is not None})
+    defaults = _AnyName(
+        {name: one.default for name, one in declared.items() if one.default is not None}
+    )
     return Given(Values("run", "namespace", defaults, (_SAMPLE, _SAMPLE)), declared)
 
 
 def _nowhere(resolution: _Resolution, _text: str) -> str:
-    allowed = " and ".join(".".join(names) for names in resolution.places) or "no field of this label"
+    allowed = (
+        " and ".join(".".join(names) for names in resolution.places) or "no field of this label"
+    )
     raise InvalidPlaceholder(f"must not contain placeholders; they are allowed in {allowed}")
 
 

@@ -1,8 +1,9 @@
 """Finds invalid values in resources that the API server has accepted. Pure.
 
-The CRD's schema rejects most mistakes immediately. It cannot detect an unknown key in a free-form storage object, a schedule
-that never fires, a size in bytes, or a field that the built-in runner requires; and an object may be older than a rule. Every
-problem names the field, its value and what is allowed.
+The CRD's schema rejects most mistakes immediately. It cannot detect an unknown key in a free-form
+storage object, a schedule that never fires, a size in bytes, or a field that the built-in runner
+requires; and an object may be older than a rule. Every problem names the field, its value and what
+is allowed.
 """
 
 import json
@@ -16,7 +17,15 @@ from pydantic import BaseModel, JsonValue
 
 from inferrun.contract import MAX_BYTES, RESULT_MEMBERS
 from inferrun.error_threshold import ErrorThreshold
-from inferrun.fields.problems import CONFIDENTIAL, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown, unknown_keys
+from inferrun.fields.problems import (
+    CONFIDENTIAL,
+    HIDDEN,
+    MAX_PROBLEMS,
+    Problem,
+    invalid,
+    shown,
+    unknown_keys,
+)
 from inferrun.fields.quantities import QUANTITY, SIZE, amount
 from inferrun.http_headers import is_credential, split_header
 from inferrun.placeholders import has_placeholders
@@ -33,7 +42,12 @@ from inferrun.resources.config import (
     RunnerLimits,
 )
 from inferrun.resources.connection import connection_problems
-from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
+from inferrun.resources.cron import (
+    InvalidSchedule,
+    InvalidTimeZone,
+    check_time_zone,
+    parse_schedule,
+)
 from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
 from inferrun.resources.request import HTTP, MAX_BODY_BYTES, MAX_SCHEMA_BYTES, request_problems
@@ -48,7 +62,9 @@ from inferrun.suggestions import did_you_mean
 from inferrun.text import public_url
 from inferrun.timestamps import rfc3339
 
-API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc(\..*)?)?)?(:443)?/?$")
+API_SERVER_AUDIENCE: Final = re.compile(
+    r"(https?://)?kubernetes(\.default(\.svc(\..*)?)?)?(:443)?/?$"
+)
 """Audiences that API servers accept by default: the names of their Service."""
 
 GRPC: Final = "grpc-v2"
@@ -58,13 +74,17 @@ OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, *REQUEST_PROTOCOLS)
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 
 
-def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) -> tuple[Problem, ...]:
-    """The first problems of a run or a schedule, which must not fire more often than every so many seconds."""
+def run_problems(
+    run: InferenceRun, *, min_schedule_interval_seconds: int = 60
+) -> tuple[Problem, ...]:
+    """The first problems of a run or a schedule, which must not fire more often than every so many
+    seconds."""
     return tuple(islice(_run_problems(run.spec, min_schedule_interval_seconds), MAX_PROBLEMS + 1))
 
 
 def unknown_fields(stored: object, *, model: type[BaseModel]) -> Iterator[Problem]:
-    """Fields of a manifest's spec that do not exist. The API server drops them, and only strict clients report it."""
+    """Fields of a manifest's spec that do not exist. The API server drops them, and only strict
+    clients report it."""
     yield from unknown_keys(_at(stored, "spec"), model=model, path="spec")
 
 
@@ -88,7 +108,8 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
 
 
 def config_warnings(config: InferenceConfig) -> tuple[str, ...]:
-    """What is valid and should be changed: headers with credentials, which everyone who may read the config can see."""
+    """What is valid and should be changed: headers with credentials, which everyone who may read
+    the config can see."""
     found, seen = [], "can be seen by everyone who may read this config"
     for end in ("input", "output"):
         headers = _at(getattr(config.spec.storage, end), KrateoStorage.label, "api", "headers")
@@ -119,7 +140,9 @@ def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem
             seconds = parse_schedule(spec.schedule).shortest_interval_seconds
             if seconds < min_interval:
                 required = f"at least {min_interval} s are required in this installation"
-                allowed = f"it fires every {seconds} s; {required} (setting minScheduleIntervalSeconds)"
+                allowed = (
+                    f"it fires every {seconds} s; {required} (setting minScheduleIntervalSeconds)"
+                )
                 yield invalid("spec.schedule", spec.schedule, allowed)
         except InvalidSchedule as wrong:
             yield invalid("spec.schedule", spec.schedule, str(wrong))
@@ -130,7 +153,9 @@ def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem
             yield invalid("spec.timeZone", spec.time_zone, str(wrong))
     parameters, reserved = spec.parameters or {}, ", ".join(RESERVED_PARAMETERS)
     for name in sorted(set(parameters) & set(RESERVED_PARAMETERS)):
-        yield invalid(f"spec.parameters.{name}", parameters[name], f"the names {reserved} are reserved")
+        yield invalid(
+            f"spec.parameters.{name}", parameters[name], f"the names {reserved} are reserved"
+        )
     yield from _size_problems("spec.parameters", parameters)
     yield from _threshold_problems(spec.error_threshold)
     yield from _resource_problems(spec.resources)
@@ -140,7 +165,9 @@ def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem
             allowed = "not allowed with spec.schedule, whose runs get the time since the last scheduled one"
             yield invalid("spec.interval", str(spec.interval), allowed)
     if spec.schedule is not None and spec.dry_run:
-        yield invalid("spec.dryRun", spec.dry_run, "not allowed with spec.schedule; use a run of its own")
+        yield invalid(
+            "spec.dryRun", spec.dry_run, "not allowed with spec.schedule; use a run of its own"
+        )
     if spec.schedule is not None and spec.retry_of:
         yield invalid("spec.retryOf", spec.retry_of, "not allowed with spec.schedule")
 
@@ -155,7 +182,8 @@ def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:
 
 
 def _shard_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
-    """Another image may be that of the built-in runner; whether it is, is found out when a run is launched."""
+    """Another image may be that of the built-in runner; whether it is, is found out when a run is
+    launched."""
     if spec.image is not None:
         return
     obstacle = shard_obstacle(
@@ -172,7 +200,11 @@ def _shard_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
 def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     copied = spec.pass_through_columns or ()
     if spec.join_source is JoinSource.INPUT and copied:
-        yield invalid("spec.joinSource", "Input", "copies all columns; remove spec.passThroughColumns, or set None")
+        yield invalid(
+            "spec.joinSource",
+            "Input",
+            "copies all columns; remove spec.passThroughColumns, or set None",
+        )
     members = ", ".join(RESULT_MEMBERS)
     for at, name in enumerate(copied):
         if name in RESULT_MEMBERS:
@@ -189,13 +221,19 @@ def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     for at, one in enumerate(inputs if len(inputs) > 1 else ()):
         if not one.columns:
             yield Problem(
-                field=f"spec.tensors.inputs.{at}.columns", value="not set", allowed="required with several inputs"
+                field=f"spec.tensors.inputs.{at}.columns",
+                value="not set",
+                allowed="required with several inputs",
             )
     fed = any(one.columns for one in inputs)
     has_tensors = bool(inputs or tensors.outputs or tensors.parameters)
     if has_tensors and protocol and protocol not in TENSOR_PROTOCOLS:
         supported = f"the built-in runner sends named tensors with {', '.join(TENSOR_PROTOCOLS)}"
-        yield Problem(field="spec.tensors", value=f"set with the protocol {shown(protocol)}", allowed=supported)
+        yield Problem(
+            field="spec.tensors",
+            value=f"set with the protocol {shown(protocol)}",
+            allowed=supported,
+        )
     copies = spec.join_source is JoinSource.INPUT or bool(copied)
     remedy = "rows of a data handler have no named columns; remove tensors.inputs, joinSource and passThroughColumns"
     if (copies or fed) and KrateoStorage.label in (spec.storage.input or {}):
@@ -211,23 +249,33 @@ def _request_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         return
     protocol = spec.model.protocol_version or spec.model.model_version
     if own_runner and protocol and protocol not in REQUEST_PROTOCOLS:
-        allowed = f"the built-in runner makes requests of columns with {' and '.join(REQUEST_PROTOCOLS)}"
-        yield Problem(field="spec.request", value=f"set with the protocol {shown(protocol)}", allowed=allowed)
+        allowed = (
+            f"the built-in runner makes requests of columns with {' and '.join(REQUEST_PROTOCOLS)}"
+        )
+        yield Problem(
+            field="spec.request", value=f"set with the protocol {shown(protocol)}", allowed=allowed
+        )
     if spec.tensors is not None:
-        yield Problem(field="spec.tensors", value="set with spec.request", allowed="remove one of them")
+        yield Problem(
+            field="spec.tensors", value="set with spec.request", allowed="remove one of them"
+        )
     for label, storage in (spec.storage.input or {}).items() if own_runner else ():
         if _at(storage, "format") == "openai":
             allowed = "with spec.request the input must have columns: jsonl, csv, parquet, arrow or orc; or remove spec.request"
             yield invalid(f"spec.storage.input.{label}.format", "openai", allowed)
     yield from request_problems(request, protocol=protocol or "")
     yield from _size_problems("spec.request.body", request.body or {}, limit=MAX_BODY_BYTES)
-    yield from _size_problems("spec.request.responseSchema", request.response_schema or {}, limit=MAX_SCHEMA_BYTES)
+    yield from _size_problems(
+        "spec.request.responseSchema", request.response_schema or {}, limit=MAX_SCHEMA_BYTES
+    )
 
 
 def _size_problems(field: str, value: object, *, limit: int = MAX_BYTES) -> Iterator[Problem]:
     size = len(json.dumps(value, ensure_ascii=False, default=str).encode())
     if size > limit:
-        yield Problem(field=field, value=f"{size} bytes of JSON", allowed=f"at most {limit} bytes are allowed")
+        yield Problem(
+            field=field, value=f"{size} bytes of JSON", allowed=f"at most {limit} bytes are allowed"
+        )
 
 
 def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
@@ -239,7 +287,11 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         public, other = public_url if name == "modelUrl" else str, nested.get(name)
         if value and other and value != other:
             conflict = f'but spec.kserve.{name} is "{shown(public(other))}"'
-            yield invalid(f"spec.{name}", public(value), f"{conflict}; set only one of them, or both to the same value")
+            yield invalid(
+                f"spec.{name}",
+                public(value),
+                f"{conflict}; set only one of them, or both to the same value",
+            )
         if own_runner and has_placeholders(used := other or value or ""):
             allowed = "must not contain placeholders; they are allowed in spec.storage"
             yield invalid(f"spec.kserve.{name}", public(used), allowed)
@@ -247,10 +299,18 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         supported = f"{', '.join(OWN_RUNNER_PROTOCOLS[:-1])} and {OWN_RUNNER_PROTOCOLS[-1]}"
         hint = did_you_mean(protocol, OWN_RUNNER_PROTOCOLS)
         fix = "any other protocol requires an image in spec.image that provides it"
-        yield invalid("spec.kserve.protocolVersion", protocol, f"the built-in runner supports {supported}{hint}; {fix}")
+        yield invalid(
+            "spec.kserve.protocolVersion",
+            protocol,
+            f"the built-in runner supports {supported}{hint}; {fix}",
+        )
     if model.model_version and model.model_version not in MODEL_VERSIONS:
         whose = " with the built-in runner" if own_runner else ""
-        yield invalid("spec.kserve.modelVersion", model.model_version, f"must be {' or '.join(MODEL_VERSIONS)}{whose}")
+        yield invalid(
+            "spec.kserve.modelVersion",
+            model.model_version,
+            f"must be {' or '.join(MODEL_VERSIONS)}{whose}",
+        )
     audience = model.token_audience
     if audience and not spec.service_account_name:
         reason = "but serviceAccountName is not set, whose token it would be"
@@ -259,7 +319,10 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         reason = "is an audience of the API server: with the token, the model server could act as the service account"
         yield invalid("spec.kserve.tokenAudience", audience, reason)
     yield from connection_problems(
-        model.headers or (), model.proxy_url, is_grpc=protocol == GRPC, has_token=audience is not None
+        model.headers or (),
+        model.proxy_url,
+        is_grpc=protocol == GRPC,
+        has_token=audience is not None,
     )
 
 
@@ -271,10 +334,14 @@ def _address_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         reason = "but modelUrl is set, too; set only one of them"
         yield invalid("spec.kserve.serviceRef", model.service_ref.name, reason)
     elif own_runner and model.service_ref is not None and is_grpc:
-        reason = "grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef"
+        reason = (
+            "grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef"
+        )
         yield invalid("spec.kserve.protocolVersion", protocol, reason)
     elif own_runner and model.service_ref is not None and protocol == HTTP:
-        reason = "http requires modelUrl with the URL to which requests are posted instead of serviceRef"
+        reason = (
+            "http requires modelUrl with the URL to which requests are posted instead of serviceRef"
+        )
         yield invalid("spec.kserve.protocolVersion", protocol, reason)
     elif own_runner and protocol == HTTP and spec.request is None:
         yield invalid("spec.request", None, "the protocol http requires it, with body and outputs")
@@ -287,8 +354,12 @@ def _address_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         scheme = "grpc" if is_grpc else "http"
         try:
             parts = urlsplit(url if "://" in url else f"{scheme}://{url}")
-            is_complete = bool(parts.port) and not parts.path.strip("/") if is_grpc else parts.port != 0
-            is_valid = parts.scheme in {scheme, f"{scheme}s"} and bool(parts.hostname) and is_complete
+            is_complete = (
+                bool(parts.port) and not parts.path.strip("/") if is_grpc else parts.port != 0
+            )
+            is_valid = (
+                parts.scheme in {scheme, f"{scheme}s"} and bool(parts.hostname) and is_complete
+            )
         except ValueError:
             is_valid = False
         if not is_valid or " " in url:
@@ -314,18 +385,30 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
                 allowed = f"{supported}; any other label requires a custom image in spec.image"
                 yield invalid(f"{path}.{label}", shown(end[label]), allowed)
         if own_runner and len(end) > 1:
-            yield Problem(field=path, value=", ".join(end), allowed="the built-in runner supports only one label")
+            yield Problem(
+                field=path,
+                value=", ".join(end),
+                allowed="the built-in runner supports only one label",
+            )
         for label, value in end.items():
             if label in models:
                 given = sample_of(spec.parameters or ())
-                sample = resolve_storage(value, model=models[label], path=f"{path}.{label}", given=given)
+                sample = resolve_storage(
+                    value, model=models[label], path=f"{path}.{label}", given=given
+                )
                 yield from map(template_problem, sample.faults)
                 if not sample.faults:
-                    yield from storage_problems(sample.storage, model=models[label], end=name, path=f"{path}.{label}")
+                    yield from storage_problems(
+                        sample.storage, model=models[label], end=name, path=f"{path}.{label}"
+                    )
                 form = _at(value, "format") if issubclass(models[label], DatasetStorage) else None
                 if own_runner and form and isinstance(form, str) and form not in FORMATS:
                     yield unknown_format(f"{path}.{label}.format", form)
-                if isinstance(value, dict) and "workloadIdentity" in value and not spec.service_account_name:
+                if (
+                    isinstance(value, dict)
+                    and "workloadIdentity" in value
+                    and not spec.service_account_name
+                ):
                     reason = "but serviceAccountName is not set, whose token it would be"
                     yield invalid(f"{path}.{label}.workloadIdentity", "set", reason)
             elif not isinstance(value, dict):
@@ -335,7 +418,11 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
 
 def _partition_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     """Results in the folders of an input that has none."""
-    others = [label for label in spec.storage.input or {} if spec.image is None and label not in FOLDER_LABELS]
+    others = [
+        label
+        for label in spec.storage.input or {}
+        if spec.image is None and label not in FOLDER_LABELS
+    ]
     for label, value in (spec.storage.output or {}).items() if others else ():
         if _at(value, "layout", "partitions") == "Input":
             allowed = f"an input of the label {others[0]} has no partitions; remove the field"
@@ -350,11 +437,16 @@ def template_problem(fault: TemplateFault) -> Problem:
         allowed = f'{cause.placeholder} stands for "{shown(cause.value)}" there, which {cause.why}'
     elif is_hidden and cause.found:
         allowed = f"a placeholder in it {cause.why}"
-    return Problem(field=fault.field, value=HIDDEN if is_hidden else shown(fault.template), allowed=allowed)
+    return Problem(
+        field=fault.field, value=HIDDEN if is_hidden else shown(fault.template), allowed=allowed
+    )
 
 
-def storage_problems(value: JsonValue, *, model: type[Store], end: End, path: str) -> Iterator[Problem]:
-    """The problems of the object of a label that the built-in runner supports, in which placeholders are resolved."""
+def storage_problems(
+    value: JsonValue, *, model: type[Store], end: End, path: str
+) -> Iterator[Problem]:
+    """The problems of the object of a label that the built-in runner supports, in which
+    placeholders are resolved."""
     try:
         read_storage(value, model, end=end, path=path)
     except InvalidStorage as invalid_storage:
@@ -367,7 +459,11 @@ def _resource_problems(resources: ResourceRequirements | None) -> Iterator[Probl
     for name, quantities in (("requests", requests), ("limits", limits)):
         for resource, value in quantities.items():
             field = f"spec.resources.{name}.{resource}"
-            if "/" not in resource and resource not in STANDARD_RESOURCES and not resource.startswith("hugepages-"):
+            if (
+                "/" not in resource
+                and resource not in STANDARD_RESOURCES
+                and not resource.startswith("hugepages-")
+            ):
                 names = f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu"
                 hint = did_you_mean(resource, STANDARD_RESOURCES)
                 yield invalid(field, value, f"unknown resource{hint}; allowed are {names}")
@@ -383,5 +479,11 @@ def _resource_problems(resources: ResourceRequirements | None) -> Iterator[Probl
 def _limit_problems(limits: RunnerLimits | None) -> Iterator[Problem]:
     for name, value in (limits.to_manifest() if limits is not None else {}).items():
         least = LEAST_WINDOW if name == "window" else LEAST_SIZE
-        if not re.fullmatch(SIZE, str(value)) or not amount(least) <= amount(value) <= amount(LARGEST_SIZE):
-            yield invalid(f"spec.limits.{name}", value, f"must be a size from {least} to {LARGEST_SIZE}, such as 64Mi")
+        if not re.fullmatch(SIZE, str(value)) or not amount(least) <= amount(value) <= amount(
+            LARGEST_SIZE
+        ):
+            yield invalid(
+                f"spec.limits.{name}",
+                value,
+                f"must be a size from {least} to {LARGEST_SIZE}, such as 64Mi",
+            )

@@ -1,11 +1,13 @@
-"""Reads the results of a run as rows, or as a table of Arrow, pandas or polars. Needs the extra `inferrun[results]`.
+"""Reads the results of a run as rows, or as a table of Arrow, pandas or polars. Needs the extra
+`inferrun[results]`.
 
     results = read_results(run, directory=Path("/mnt/data"))
     frame = results.to_pandas()
     for row in results.errors: ...
 
-Only what the run has committed is read: the parts that its manifest lists. The manifest is compared with the digest in the run's
-status, and each part with the digest in the manifest, before anything of it is returned.
+Only what the run has committed is read: the parts that its manifest lists. The manifest is compared
+with the digest in the run's status, and each part with the digest in the manifest, before anything
+of it is returned.
 """
 
 import hashlib
@@ -54,11 +56,13 @@ def read_results(
     read_secret: ReadSecret | None = None,
     join_input: bool = False,
 ) -> PredictedRows:
-    """Return the results of a run that has succeeded, which are read when they are used. Raises ResultsError.
+    """Return the results of a run that has succeeded, which are read when they are used. Raises
+    ResultsError.
 
-    `directory`: for the store `file`, where the claim of the output is mounted, or where a copy of the run's folder is; or the
-    directories of several claims by their names. `credentials`: for the other stores, values by the keys that a Secret for the
-    store has, and `endpoint` of a bucket; without them, the environment is used (`AWS_*`, `GOOGLE_*`, `AZURE_*`, `PG*`), and then
+    `directory`: for the store `file`, where the claim of the output is mounted, or where a copy of
+    the run's folder is; or the directories of several claims by their names. `credentials`: for the
+    other stores, values by the keys that a Secret for the store has, and `endpoint` of a bucket;
+    without them, the environment is used (`AWS_*`, `GOOGLE_*`, `AZURE_*`, `PG*`), and then
     `read_secret`. `join_input` adds the columns of the input, which is read again.
     """
     output = committed_output(run)
@@ -74,15 +78,21 @@ def read_results(
     )
     store = open_store(output, access)
     manifest = _manifest_of(output, store)
-    return PredictedRows(store, manifest, read_input=input_reader(output, manifest, access) if join_input else None)
+    return PredictedRows(
+        store, manifest, read_input=input_reader(output, manifest, access) if join_input else None
+    )
 
 
 def _manifest_of(output: CommittedOutput, store: PartStore) -> Manifest:
     content = store.read_manifest()
     if content is None:
-        raise ResultsChanged(f"{output.run} has committed its output, but its manifest is not in {store.location}")
+        raise ResultsChanged(
+            f"{output.run} has committed its output, but its manifest is not in {store.location}"
+        )
     if hashlib.sha256(content).hexdigest() != output.manifest_sha256:
-        raise ResultsChanged(f"the manifest in {store.location} is not the one that {output.run} committed")
+        raise ResultsChanged(
+            f"the manifest in {store.location} is not the one that {output.run} committed"
+        )
     try:
         return Manifest.model_validate_json(content)
     except ValidationError as error:

@@ -1,7 +1,9 @@
-"""What a caller reaches stores with: directories, credentials, the environment, and perhaps the Secrets of the run's namespace.
+"""What a caller reaches stores with: directories, credentials, the environment, and perhaps the
+Secrets of the run's namespace.
 
-A login is taken as a whole from one place, so that a password never goes to a server that another place names: from the caller, or
-the environment, or the Secret. The caller may replace single keys of a Secret, such as the address if a port is forwarded.
+A login is taken as a whole from one place, so that a password never goes to a server that another
+place names: from the caller, or the environment, or the Secret. The caller may replace single keys
+of a Secret, such as the address if a port is forwarded.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -21,7 +23,8 @@ class Access:
     """What a caller has."""
 
     directory: Path | Mapping[str, Path] | None = None
-    """Where the claim of the output is mounted, or a copy of the run's folder is; or directories by the names of claims."""
+    """Where the claim of the output is mounted, or a copy of the run's folder is; or directories by
+    the names of claims."""
 
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values by the keys that a Secret for the store has."""
@@ -32,10 +35,11 @@ class Access:
     def login(
         self, *, keys: Collection[str], secret: str, variables: Collection[str], fix: str
     ) -> Mapping[str, str] | None:
-        """Return the keys of a login; None if the environment has one. Raises ResultsUnreachable if there is none.
+        """Return the keys of a login; None if the environment has one. Raises ResultsUnreachable if
+        there is none.
 
-        `keys`: credentials without any of them are not a login; `secret`: the Secret that the config names; `fix`: variables to
-        set.
+        `keys`: credentials without any of them are not a login; `secret`: the Secret that the
+        config names; `fix`: variables to set.
         """
         if not self.credentials.keys().isdisjoint(keys):
             return self.credentials

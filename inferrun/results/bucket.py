@@ -1,6 +1,7 @@
 """Objects of a bucket or a container. obstore is imported when one is opened.
 
-It repeats requests that fail, and finds credentials in the environment that are not keys, such as the token of a service account.
+It repeats requests that fail, and finds credentials in the environment that are not keys, such as
+the token of a service account.
 """
 
 from collections.abc import Iterator
@@ -35,7 +36,8 @@ class BucketFiles:
         self._store = self._open(storage, access)
 
     def read(self, name: str, *, size: int | None = None) -> bytes | None:
-        """Return the content of an object; None if it does not exist, or has another size than given."""
+        """Return the content of an object; None if it does not exist, or has another size than
+        given."""
         with self._errors(name):
             try:
                 found = self._obstore.get(self._store, name)
@@ -54,7 +56,11 @@ class BucketFiles:
                 except FileNotFoundError:
                     pass
             pages = list(self._obstore.list(self._store, prefix, chunk_size=1000))
-        found = [ListedFile(one["path"], one["size"], quoted_tag(one["e_tag"])) for page in pages for one in page]
+        found = [
+            ListedFile(one["path"], one["size"], quoted_tag(one["e_tag"]))
+            for page in pages
+            for one in page
+        ]
         # Consoles create an object for the folder itself.
         return [one for one in found if f"{one.name}/" != prefix]
 
@@ -67,7 +73,8 @@ class BucketFiles:
             return str(found.attributes.get("Content-Encoding", ""))
 
     def create(self, name: str, content: bytes) -> None:
-        """Store an object, unless it is there already. Raises ResultsChanged if it has another content."""
+        """Store an object, unless it is there already. Raises ResultsChanged if it has another
+        content."""
         exists = load("obstore.exceptions").AlreadyExistsError
         with self._errors(name):
             try:
@@ -76,14 +83,21 @@ class BucketFiles:
             except exists:
                 found = self.read(name, size=len(content))
         if found != content:
-            raise ResultsChanged(f"{self._root}/{name} exists already, with another content; it is not replaced")
+            raise ResultsChanged(
+                f"{self._root}/{name} exists already, with another content; it is not replaced"
+            )
 
     def _open(self, storage: ObjectStorage, access: Access) -> "S3Store | GCSStore | AzureStore":
         keys, variables, ref = storage.secret_keys, storage.login_variables, storage.credentials_ref
         has_variables = any(map(access.environment.get, variables))
-        login, has_login = None, ref is not None or has_variables or not access.credentials.keys().isdisjoint(keys)
+        login, has_login = (
+            None,
+            ref is not None or has_variables or not access.credentials.keys().isdisjoint(keys),
+        )
         if has_login:
-            login = access.login(keys=keys, secret=ref.name if ref else "", variables=variables, fix=variables[0])
+            login = access.login(
+                keys=keys, secret=ref.name if ref else "", variables=variables, fix=variables[0]
+            )
         options: dict[str, Any] = {  # Any: obstore's
             "config": storage.config(self._endpoint),
             "client_options": {"allow_http": urlsplit(self._endpoint).scheme == "http"},
@@ -91,7 +105,11 @@ class BucketFiles:
             "skip_signature": not has_login,
         }
         try:
-            given = storage.credentials(login, whose=f"the login for the {storage.place}") if login is not None else {}
+            given = (
+                storage.credentials(login, whose=f"the login for the {storage.place}")
+                if login is not None
+                else {}
+            )
         except ValueError as error:
             raise ResultsUnreachable(str(error)) from error
         if given and isinstance(storage, S3Storage):
@@ -103,9 +121,13 @@ class BucketFiles:
         if isinstance(storage, GcsStorage) and not has_login:
             options["config"]["service_account_key"] = NO_CREDENTIALS
         try:
-            opened = getattr(load("obstore.store"), storage.store_class)(storage.container_name, **options)
+            opened = getattr(load("obstore.store"), storage.store_class)(
+                storage.container_name, **options
+            )
         except load("obstore.exceptions").BaseError as error:
-            raise ResultsUnreachable(f"the credentials for {self._root} cannot be used; check their form") from error
+            raise ResultsUnreachable(
+                f"the credentials for {self._root} cannot be used; check their form"
+            ) from error
         return cast("S3Store | GCSStore | AzureStore", opened)
 
     @contextmanager
@@ -115,7 +137,9 @@ class BucketFiles:
         try:
             yield
         except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
-            raise ResultsUnreachable(f"{where}: access denied; check the credentials and their permissions") from error
+            raise ResultsUnreachable(
+                f"{where}: access denied; check the credentials and their permissions"
+            ) from error
         except FileNotFoundError as error:
             raise ResultsUnreachable(
                 f"{where}: the bucket or container does not exist, or the access key is unknown"

@@ -1,6 +1,7 @@
 """Where a run has committed its output, according to its status. Pure.
 
-The status has the contract, in which all placeholders are resolved: the config may have been edited since, so it is not asked.
+The status has the contract, in which all placeholders are resolved: the config may have been edited
+since, so it is not asked.
 """
 
 import binascii
@@ -39,13 +40,21 @@ class CommittedOutput:
 
 def committed_output(run: InferenceRun) -> CommittedOutput:
     """Return where the output of a run is. Raises RunNotEnded and NoResults."""
-    name = f"run {run.metadata.namespace}/{run.metadata.name}" if run.metadata.namespace else f"run {run.metadata.name}"
+    name = (
+        f"run {run.metadata.namespace}/{run.metadata.name}"
+        if run.metadata.namespace
+        else f"run {run.metadata.name}"
+    )
     status = run.status
     if run.spec.is_schedule:
-        raise NoResults(f"{name} is a schedule, which has no results itself; read those of one of its runs")
+        raise NoResults(
+            f"{name} is a schedule, which has no results itself; read those of one of its runs"
+        )
     if not status.is_terminal:
         waiting = f": {status.message}" if status.message else ""
-        raise RunNotEnded(f"{name} has not ended, it is {status.phase or Phase.PENDING}{waiting}; wait for it")
+        raise RunNotEnded(
+            f"{name} has not ended, it is {status.phase or Phase.PENDING}{waiting}; wait for it"
+        )
     if status.phase is Phase.FAILED:
         raise NoResults(
             f"{name} has failed ({status.reason}: {status.message}), and a failed run commits no output; create a run with "
@@ -54,7 +63,9 @@ def committed_output(run: InferenceRun) -> CommittedOutput:
     if run.spec.dry_run:
         raise NoResults(f"{name} was a dry run, which predicts nothing")
     if status.output is None or not status.output.sha256:
-        raise NoResults(f"{name} has no manifest: its image, or the store of its output, does not commit one")
+        raise NoResults(
+            f"{name} has no manifest: its image, or the store of its output, does not commit one"
+        )
     contract = contract_of(run)
     label, stored = next(iter(contract.output.items()), ("", {}))
     if label not in READABLE_LABELS:
@@ -63,7 +74,9 @@ def committed_output(run: InferenceRun) -> CommittedOutput:
         )
     found = storage_of(STORES[label], stored, field=f"output.{label}")
     store = cast("FileStorage | ObjectStorage | SqlStorage", found)
-    return CommittedOutput(run=name, contract=contract, store=store, manifest_sha256=status.output.sha256)
+    return CommittedOutput(
+        run=name, contract=contract, store=store, manifest_sha256=status.output.sha256
+    )
 
 
 def contract_of(run: InferenceRun) -> Contract:
@@ -71,12 +84,16 @@ def contract_of(run: InferenceRun) -> Contract:
     try:
         return Contract.model_validate_json(b64decode(run.status.contract or "", validate=True))
     except (binascii.Error, ValidationError) as error:
-        raise NoResults(f"run {run.metadata.name} has no contract in its status, so its output is not known") from error
+        raise NoResults(
+            f"run {run.metadata.name} has no contract in its status, so its output is not known"
+        ) from error
 
 
 def storage_of(model: type[Storage], stored: object, *, field: str) -> Storage:
     """Return a storage object of the contract. Raises ResultsError."""
     try:
-        return read_storage(stored, model, end="output" if field.startswith("output") else "input", path=field)
+        return read_storage(
+            stored, model, end="output" if field.startswith("output") else "input", path=field
+        )
     except InvalidStorage as error:
         raise ResultsError(f"the contract is not valid: {error}") from error

@@ -1,7 +1,7 @@
 """Rows of a PostgreSQL database. psycopg is imported when a database is opened.
 
-Rows are copied as the runner wrote them, in read-only transactions. libpq reads its own variables and files (PGHOST, PGSERVICE,
-PGPASSFILE, …) if the environment names a server.
+Rows are copied as the runner wrote them, in read-only transactions. libpq reads its own variables
+and files (PGHOST, PGSERVICE, PGPASSFILE, …) if the environment names a server.
 """
 
 import tempfile
@@ -31,7 +31,9 @@ class DatabaseRows:
         self._psycopg = load("psycopg")
         fix = "PGHOST, PGDATABASE, PGUSER and PGPASSWORD"
         secret = storage.credentials_ref.name
-        self._login = access.login(keys=("username", "user"), secret=secret, variables=_LOGINS, fix=fix)
+        self._login = access.login(
+            keys=("username", "user"), secret=secret, variables=_LOGINS, fix=fix
+        )
 
     @contextmanager
     def connected(self) -> "Iterator[Connection]":
@@ -48,18 +50,33 @@ class DatabaseRows:
                 raise ResultsUnreachable(f"the database: {text}") from error
 
     def _parameters(self, opened: ExitStack) -> "dict[str, str | int]":
-        common: dict[str, str | int] = {"application_name": "inferrun", "connect_timeout": _CONNECT_SECONDS}
+        common: dict[str, str | int] = {
+            "application_name": "inferrun",
+            "connect_timeout": _CONNECT_SECONDS,
+        }
         if self._login is None:
             return common
         authority = None
         if certificate := self._login.get("ca.crt"):
-            authority = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="inferrun-"))) / "ca.crt"
+            authority = (
+                Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="inferrun-")))
+                / "ca.crt"
+            )
             authority.write_text(certificate)
         try:
-            login = login_of(self._login, whose="the login for the database", authority=authority, needs_password=False)
+            login = login_of(
+                self._login,
+                whose="the login for the database",
+                authority=authority,
+                needs_password=False,
+            )
         except ValueError as error:
             raise ResultsUnreachable(str(error)) from error
-        found: dict[str, str | int] = {"host": login.host, "port": login.port, "dbname": login.database}
+        found: dict[str, str | int] = {
+            "host": login.host,
+            "port": login.port,
+            "dbname": login.database,
+        }
         found |= {"user": login.user, "sslmode": login.ssl_mode}
         if login.password:
             found["password"] = login.password

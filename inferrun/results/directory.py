@@ -17,7 +17,8 @@ class DirectoryFiles:
         self._root = root
 
     def read(self, name: str, *, size: int | None = None) -> bytes | None:
-        """Return the content of a file; None if it does not exist, or has another size than given."""
+        """Return the content of a file; None if it does not exist, or has another size than
+        given."""
         path = self._root / name
         with self._errors():
             if not path.is_file() or size not in (None, path.stat().st_size):
@@ -28,8 +29,13 @@ class DirectoryFiles:
         """Return the file of that name, or those below the folder of that name."""
         place = self._root / path
         with self._errors():
-            found = [place] if place.is_file() else [one for one in place.rglob("*") if one.is_file()]
-            return [ListedFile(one.relative_to(self._root).as_posix(), one.stat().st_size) for one in found]
+            found = (
+                [place] if place.is_file() else [one for one in place.rglob("*") if one.is_file()]
+            )
+            return [
+                ListedFile(one.relative_to(self._root).as_posix(), one.stat().st_size)
+                for one in found
+            ]
 
     def copy(self, name: str, out: BinaryIO) -> str:
         """Write the content of a file to another one. Files have no Content-Encoding."""
@@ -42,4 +48,6 @@ class DirectoryFiles:
         try:
             yield
         except OSError as error:
-            raise ResultsUnreachable(f"cannot read {error.filename or self._root}: {error.strerror}") from error
+            raise ResultsUnreachable(
+                f"cannot read {error.filename or self._root}: {error.strerror}"
+            ) from error

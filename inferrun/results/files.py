@@ -9,10 +9,12 @@ class Files(Protocol):
     """Files that are read. Methods block and raise ResultsUnreachable."""
 
     def read(self, name: str, *, size: int | None = None) -> bytes | None:
-        """Return the content of a file; None if it does not exist, or has another size than given."""
+        """Return the content of a file; None if it does not exist, or has another size than
+        given."""
 
     def find(self, path: str) -> list[ListedFile]:
-        """Return the file of that name, or those below the folder of that name; empty if there is neither.
+        """Return the file of that name, or those below the folder of that name; empty if there is
+        neither.
 
         Names are paths from the root of the claim or bucket.
         """

@@ -1,7 +1,8 @@
-"""Data frames as the input of a run, and its results beside them. Needs pyarrow; packages of frames are used, never imported.
+"""Data frames as the input of a run, and its results beside them. Needs pyarrow; packages of frames
+are used, never imported.
 
-A frame of pandas or polars, or a table of Arrow, is stored in the format of the config's input. Each of its rows is a record, so
-the results are as many rows in the same order.
+A frame of pandas or polars, or a table of Arrow, is stored in the format of the config's input.
+Each of its rows is a record, so the results are as many rows in the same order.
 """
 
 import io
@@ -34,11 +35,14 @@ _OBJECTS: Final = "openai"
 _EXTENSIONS: Final = {_OBJECTS: "jsonl"}
 
 
-def upload_frame(frame: object, run: InferenceRun, config: InferenceConfig, *, access: Access) -> None:
-    """Store a frame as the object that the run will read. Raises ResultsError; nothing that exists is replaced.
+def upload_frame(
+    frame: object, run: InferenceRun, config: InferenceConfig, *, access: Access
+) -> None:
+    """Store a frame as the object that the run will read. Raises ResultsError; nothing that exists
+    is replaced.
 
-    The label of the config's input must be one of objects, such as `s3`, and its path must have a placeholder: each frame is an
-    object of its own.
+    The label of the config's input must be one of objects, such as `s3`, and its path must have a
+    placeholder: each frame is an object of its own.
     """
     name = f"InferenceConfig {config.metadata.name}"
     label, template = next(iter((config.spec.storage.input or {}).items()), ("", None))
@@ -58,14 +62,21 @@ def upload_frame(frame: object, run: InferenceRun, config: InferenceConfig, *, a
     spec, form = config.spec, storage.format
     inputs = (spec.tensors and spec.tensors.inputs) or ()
     is_named = any(one.columns for one in inputs)
-    has_columns = is_named or bool(spec.pass_through_columns) or spec.join_source is JoinSource.INPUT
+    has_columns = (
+        is_named or bool(spec.pass_through_columns) or spec.join_source is JoinSource.INPUT
+    )
     content = content_of(frame, form=form, has_columns=has_columns)
-    key = f"{storage.path}rows.{_EXTENSIONS.get(form, form)}" if storage.path.endswith("/") else storage.path
+    key = (
+        f"{storage.path}rows.{_EXTENSIONS.get(form, form)}"
+        if storage.path.endswith("/")
+        else storage.path
+    )
     BucketFiles(storage, access).create(key, content)
 
 
 def content_of(frame: object, *, form: str, has_columns: bool) -> bytes:
-    """Return the file of a format that contains a frame. Raises ResultsError for a frame or format that cannot be stored.
+    """Return the file of a format that contains a frame. Raises ResultsError for a frame or format
+    that cannot be stored.
 
     `has_columns`: whether the config names columns; otherwise a record of JSON lines is an array.
     """
@@ -84,17 +95,21 @@ def content_of(frame: object, *, form: str, has_columns: bool) -> bytes:
             case "jsonl" | "openai":
                 dumps = partial(load("orjson").dumps, default=json_of_other)
                 for row in table.to_pylist():
-                    sink.write(dumps(row if has_columns or form == _OBJECTS else _array_of(row)) + b"\n")
+                    sink.write(
+                        dumps(row if has_columns or form == _OBJECTS else _array_of(row)) + b"\n"
+                    )
             case _:
-                raise ResultsError(f"a data frame cannot be stored in the format {form!r}; use parquet")
+                raise ResultsError(
+                    f"a data frame cannot be stored in the format {form!r}; use parquet"
+                )
     except (arrow.ArrowException, TypeError) as error:
         raise ResultsError(f"the data frame cannot be stored as {form}: {error}") from error
     return sink.getvalue()
 
 
 def with_results(frame: Frame, results: PredictedRows) -> Frame:
-    """Return a frame with the columns `prediction` and `error` of its rows. Raises ResultsError unless the rows are those of the
-    results.
+    """Return a frame with the columns `prediction` and `error` of its rows. Raises ResultsError
+    unless the rows are those of the results.
     """
     table = results.to_arrow()
     size = len(frame)  # type: ignore[arg-type]  # every frame has a length
@@ -103,9 +118,13 @@ def with_results(frame: Frame, results: PredictedRows) -> Frame:
     columns = {name: table.column(name) for name in (_PREDICTION, _ERROR)}
     given: Any = frame  # Any: of one of several packages
     if hasattr(frame, "with_columns"):
-        return given.with_columns(load("polars", extra="polars").from_arrow(table.select(list(columns))))  # type: ignore[no-any-return]
+        return given.with_columns(
+            load("polars", extra="polars").from_arrow(table.select(list(columns)))
+        )  # type: ignore[no-any-return]
     if hasattr(frame, "assign"):
-        return given.assign(**{name: column.to_pandas().to_numpy() for name, column in columns.items()})  # type: ignore[no-any-return]
+        return given.assign(
+            **{name: column.to_pandas().to_numpy() for name, column in columns.items()}
+        )  # type: ignore[no-any-return]
     for name, column in columns.items():
         given = given.append_column(name, column)
     return given  # type: ignore[no-any-return]
@@ -120,7 +139,9 @@ def _table_of(frame: object) -> "pyarrow.Table":
     elif type(frame).__module__.partition(".")[0] == "pandas":
         table = arrow.Table.from_pandas(frame, preserve_index=False)
     else:
-        raise ResultsError(f"a {type(frame).__name__} is not a data frame of pandas or polars, nor a table of Arrow")
+        raise ResultsError(
+            f"a {type(frame).__name__} is not a data frame of pandas or polars, nor a table of Arrow"
+        )
     taken = [name for name in (_PREDICTION, _ERROR) if name in table.schema.names]
     if taken:
         raise ResultsError(f"the data frame has a column {taken[0]!r} already; rename it")

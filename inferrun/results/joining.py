@@ -1,7 +1,8 @@
-"""The records of a run's input, read as the runner reads them, so that each one meets its own result.
+"""The records of a run's input, read as the runner reads them, so that each one meets its own
+result.
 
-The input may have changed since. The number of records and their ids are compared with the results, and in a bucket also the keys,
-sizes and ETags of the objects.
+The input may have changed since. The number of records and their ids are compared with the results,
+and in a bucket also the keys, sizes and ETags of the objects.
 """
 
 import gzip
@@ -72,7 +73,9 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
         return _reader_of_files(DirectoryFiles(root), storage, output)
     if label in OBJECT_STORES:
         bucket = storage_of(OBJECT_STORES[label], stored, field=f"input.{label}")
-        return _reader_of_files(BucketFiles(bucket, access), bucket, output, expected=manifest.fingerprint)
+        return _reader_of_files(
+            BucketFiles(bucket, access), bucket, output, expected=manifest.fingerprint
+        )
     if label == SqlStorage.label:
         own, values = bound_values(stored)
         table = storage_of(SqlStorage, own, field="input.sql")
@@ -89,22 +92,34 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
 
 
 def _reader_of_files(
-    files: Files, storage: FileStorage | ObjectStorage, output: CommittedOutput, *, expected: str = ""
+    files: Files,
+    storage: FileStorage | ObjectStorage,
+    output: CommittedOutput,
+    *,
+    expected: str = "",
 ) -> ReadInput:
     name = storage.format
     record_format = load_format(name)
     columns = columns_of(output.contract)
     able = record_format.abilities
     if (columns or able.typed) and able.with_columns:
-        record_format = able.with_columns(ColumnSelection(columns.fed, columns.copied, copies_all=True))
+        record_format = able.with_columns(
+            ColumnSelection(columns.fed, columns.copied, copies_all=True)
+        )
     record_format = as_declared(record_format, storage)
 
     def read() -> Iterator[InputRow]:
         folder, found = _find(files, storage, suffixes=record_format.suffixes)
         if not found:
             raise InputChanged(f"the input of {output.run} is not there any more: {storage.path}")
-        if expected and fingerprint_of_objects((folder + one.name, one.size, one.tag) for one in found) != expected:
-            raise InputChanged(f"the objects of the input of {output.run} have changed since it read them")
+        if (
+            expected
+            and fingerprint_of_objects((folder + one.name, one.size, one.tag) for one in found)
+            != expected
+        ):
+            raise InputChanged(
+                f"the objects of the input of {output.run} have changed since it read them"
+            )
         for one, partition in zip(found, partitions_of(found, storage.partitions), strict=True):
             with _spooled(files, folder + one.name, is_named=bool(record_format.suffixes)) as path:
                 file = DatasetFile(one.name, _SpooledFile(one.name, path), partition)
@@ -133,7 +148,9 @@ def _find(
     folder = f"{base.rstrip('/')}/" if base else ""
     names = (replace(one, name=one.name.removeprefix(folder)) for one in below)
     is_stated = storage.states_format
-    return folder, find(names, pattern=pattern, suffixes=suffixes, field="path", is_stated=is_stated).objects
+    return folder, find(
+        names, pattern=pattern, suffixes=suffixes, field="path", is_stated=is_stated
+    ).objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +170,8 @@ class _SpooledFile:
 def _spooled(files: Files, name: str, *, is_named: bool) -> Iterator[Path]:
     """Copy a file to the disk, where it can be read from the middle, and decompress it.
 
-    Google decompresses what is stored with Content-Encoding: gzip, also a file whose name still says that it is compressed.
+    Google decompresses what is stored with Content-Encoding: gzip, also a file whose name still
+    says that it is compressed.
     """
     with tempfile.TemporaryDirectory(prefix="inferrun-") as folder:
         stored = Path(folder) / "stored"
@@ -167,7 +185,10 @@ def _spooled(files: Files, name: str, *, is_named: bool) -> Iterator[Path]:
             with stored.open("rb") as start:
                 if compression == "gzip" and start.read(2) != _GZIP:
                     break
-            with _decompressed(stored, compression) as source, (Path(folder) / f"{number}").open("wb") as out:
+            with (
+                _decompressed(stored, compression) as source,
+                (Path(folder) / f"{number}").open("wb") as out,
+            ):
                 shutil.copyfileobj(source, out, 1 << 20)
             stored = Path(folder) / f"{number}"
         yield stored
@@ -206,7 +227,9 @@ def _named(columns: Row) -> Row:
     }
 
 
-def _query(database: DatabaseRows, storage: SqlStorage, values: Sequence[str]) -> Iterator[InputRow]:
+def _query(
+    database: DatabaseRows, storage: SqlStorage, values: Sequence[str]
+) -> Iterator[InputRow]:
     """Yield the rows of the query of the input, in the order in which the runner reads them."""
     sql = load("psycopg.sql")
     query = storage.statement
@@ -215,7 +238,9 @@ def _query(database: DatabaseRows, storage: SqlStorage, values: Sequence[str]) -
     given = sql.SQL(", ").join([sql.Identifier("q", name) for name in keys])
     text = sql.SQL("select * from ({}\n) q").format(sql.SQL(query))
     if keys:  # whose text is the id, as the runner has it
-        id_text = sql.SQL("format('%s', {})" if len(keys) == 1 else "jsonb_build_array({})::text").format(given)
+        id_text = sql.SQL(
+            "format('%s', {})" if len(keys) == 1 else "jsonb_build_array({})::text"
+        ).format(given)
         text = sql.SQL("select *, {} as {} from ({}\n) q order by {}").format(
             id_text, sql.Identifier(_KEY), sql.SQL(query), given
         )
@@ -237,4 +262,8 @@ def _json_of(value: object) -> Json:
     if isinstance(value, Decimal):
         nearest = int(value) if value == value.to_integral_value() else float(value)
         return nearest if Decimal(repr(nearest)) == value else str(value)
-    return cast("Json", value) if isinstance(value, (bool, int, float, str, list, dict, type(None))) else str(value)
+    return (
+        cast("Json", value)
+        if isinstance(value, (bool, int, float, str, list, dict, type(None)))
+        else str(value)
+    )

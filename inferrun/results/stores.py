@@ -1,4 +1,5 @@
-"""The committed parts of a run, wherever they are. Each part is compared with the manifest before anything of it is used."""
+"""The committed parts of a run, wherever they are. Each part is compared with the manifest before
+anything of it is used."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -55,20 +56,33 @@ def open_store(output: CommittedOutput, access: Access) -> PartStore:
     match output.store:
         case FileStorage() as storage:
             root, folder = _run_folder(output, storage, access)
-            return _Folder(DirectoryFiles(root), folder, name=f"{storage.claim_name}/{folder}", form=storage.format)
+            return _Folder(
+                DirectoryFiles(root),
+                folder,
+                name=f"{storage.claim_name}/{folder}",
+                form=storage.format,
+            )
         case ObjectStorage() as storage:
             folder = _folder_name(output, storage.path)
-            return _Folder(BucketFiles(storage, access), folder, name=f"{storage.root}/{folder}", form=storage.format)
+            return _Folder(
+                BucketFiles(storage, access),
+                folder,
+                name=f"{storage.root}/{folder}",
+                form=storage.format,
+            )
         case SqlStorage() as storage:
             return _Table(output, DatabaseRows(storage, access), storage)
 
 
 def load_format(name: str) -> RecordFormat:
-    """Return the format of a name: ours, or that of an installed package. Raises NoResults, and PackageMissing."""
+    """Return the format of a name: ours, or that of an installed package. Raises NoResults, and
+    PackageMissing."""
     points = (*formats.BUILT_IN, *entry_points(group=formats.GROUP))
     found = next((point for point in points if point.name == name), None)
     if found is None:
-        raise NoResults(f"the format {name!r} is not known here; install the package that provides it")
+        raise NoResults(
+            f"the format {name!r} is not known here; install the package that provides it"
+        )
     return cast("RecordFormat", getattr(load(found.module), found.attr))
 
 
@@ -109,19 +123,25 @@ class _Folder:
     def read(self, parts: Iterable[ManifestPart]) -> Iterator[Part]:
         """Read the files of one part after the other."""
         for part in parts:
-            yield Part(part, self._content(part), self._content(part.errors) if part.errors else b"")
+            yield Part(
+                part, self._content(part), self._content(part.errors) if part.errors else b""
+            )
 
     def _content(self, file: StoredFile) -> bytes:
         content = self._files.read(f"{self._folder}/{file.file}", size=file.bytes)
         if content is None or hashlib.sha256(content).hexdigest() != file.sha256:
-            raise ResultsChanged(f"{self.location}/{file.file} is missing or has changed since the run committed it")
+            raise ResultsChanged(
+                f"{self.location}/{file.file} is missing or has changed since the run committed it"
+            )
         return content
 
 
 class _Table:
     """The rows of a run in a database."""
 
-    def __init__(self, output: CommittedOutput, database: DatabaseRows, storage: SqlStorage) -> None:
+    def __init__(
+        self, output: CommittedOutput, database: DatabaseRows, storage: SqlStorage
+    ) -> None:
         from inferrun.formats.copy_text import ROWS_OF_COPY, table_names  # noqa: PLC0415  needs orjson, as the other formats
 
         self.location = f"table {storage.table}"
@@ -139,7 +159,8 @@ class _Table:
         return str(row[0]).encode() if row and row[0] else None
 
     def read(self, parts: Iterable[ManifestPart]) -> Iterator[Part]:
-        """Copy the rows of one part after the other. They are all of the same state of the table."""
+        """Copy the rows of one part after the other. They are all of the same state of the
+        table."""
         from inferrun.formats.copy_text import SETTINGS, TableRows, digest_of, quoted  # noqa: PLC0415  as above
 
         manifest = Manifest.model_validate_json(self.read_manifest() or b"")
@@ -153,8 +174,12 @@ class _Table:
             for part in parts:
                 first, last = part.first, part.first + part.records - 1
                 rows = f"from {self._table} where run = '{self._run}' and index between {first} and {last}"
-                content = self._copy(connection, f"select {table.lines('run')} {rows} order by index")
-                ((digest, _),) = connection.execute(digest_of(f"select index, {columns} {rows}").encode())
+                content = self._copy(
+                    connection, f"select {table.lines('run')} {rows} order by index"
+                )
+                ((digest, _),) = connection.execute(
+                    digest_of(f"select index, {columns} {rows}").encode()
+                )
                 if digest != part.sha256 or content.count(b"\n") != part.records:
                     raise ResultsChanged(
                         f"{self.location}: the rows of records {first} to {last} have changed since the run committed them"
@@ -162,5 +187,8 @@ class _Table:
                 yield Part(part, content)
 
     def _copy(self, connection: "Connection", query: str) -> bytes:
-        with closing(connection.cursor()) as cursor, cursor.copy(f"copy ({query}) to stdout".encode()) as rows:
+        with (
+            closing(connection.cursor()) as cursor,
+            cursor.copy(f"copy ({query}) to stdout".encode()) as rows,
+        ):
             return b"".join(map(bytes, rows))

@@ -1,4 +1,5 @@
-"""The results of a run as rows, record batches, or the tables of other packages. Each part is in memory, one at a time."""
+"""The results of a run as rows, record batches, or the tables of other packages. Each part is in
+memory, one at a time."""
 
 import io
 import json
@@ -41,15 +42,21 @@ class Only(Enum):
 
 
 class PredictedRows:
-    """One row per record, in the order of the input, with the members `index`, `custom_id`, the columns that were copied or joined,
-    `prediction` and `error`.
+    """One row per record, in the order of the input, with the members `index`, `custom_id`, the
+    columns that were copied or joined, `prediction` and `error`.
 
-    `predictions` and `errors` are the same with some of the records only: those with a prediction, without the member `error`; and
-    those that failed, with `error_code`, `error_message` and `error_attempts` in place of the last two.
+    `predictions` and `errors` are the same with some of the records only: those with a prediction,
+    without the member `error`; and those that failed, with `error_code`, `error_message` and
+    `error_attempts` in place of the last two.
     """
 
     def __init__(
-        self, store: PartStore, manifest: Manifest, *, read_input: ReadInput | None = None, only: Only = Only.ALL
+        self,
+        store: PartStore,
+        manifest: Manifest,
+        *,
+        read_input: ReadInput | None = None,
+        only: Only = Only.ALL,
     ) -> None:
         self.manifest = manifest
         """The manifest, with the counts, the model and the tokens."""
@@ -61,23 +68,32 @@ class PredictedRows:
     @property
     def predictions(self) -> "PredictedRows":
         """Only the records with a prediction."""
-        return PredictedRows(self._store, self.manifest, read_input=self._read_input, only=Only.PREDICTIONS)
+        return PredictedRows(
+            self._store, self.manifest, read_input=self._read_input, only=Only.PREDICTIONS
+        )
 
     @property
     def errors(self) -> "PredictedRows":
         """Only the records that failed. Parts without any are not read."""
-        return PredictedRows(self._store, self.manifest, read_input=self._read_input, only=Only.ERRORS)
+        return PredictedRows(
+            self._store, self.manifest, read_input=self._read_input, only=Only.ERRORS
+        )
 
     def __len__(self) -> int:
         """The number of rows."""
         records = self.manifest.records
-        return {Only.ALL: records.total, Only.PREDICTIONS: records.completed, Only.ERRORS: records.failed}[self._only]
+        return {
+            Only.ALL: records.total,
+            Only.PREDICTIONS: records.completed,
+            Only.ERRORS: records.failed,
+        }[self._only]
 
     def __repr__(self) -> str:
         return f"<{len(self)} {'results' if self._only is Only.ALL else self._only.value} in {self._store.location}>"
 
     def __iter__(self) -> Iterator[Row]:
-        """Yield the rows. Integers of any size are exact, and other numbers the nearest of Python. Raises ResultsError."""
+        """Yield the rows. Integers of any size are exact, and other numbers the nearest of Python.
+        Raises ResultsError."""
         for row in self._wanted_rows():
             yield _rounded(row)
 
@@ -93,7 +109,11 @@ class PredictedRows:
                 if self._only is Only.ALL:
                     yield row
                 elif isinstance(error, dict) and self._only is Only.ERRORS:
-                    others = {name: value for name, value in row.items() if name not in (_PREDICTION, _ERROR)}
+                    others = {
+                        name: value
+                        for name, value in row.items()
+                        if name not in (_PREDICTION, _ERROR)
+                    }
                     yield others | {f"error_{name}": value for name, value in error.items()}
                 elif error is None and self._only is Only.PREDICTIONS:
                     yield {name: value for name, value in row.items() if name != _ERROR}
@@ -104,9 +124,11 @@ class PredictedRows:
         return self._selected(self._no_rows).schema
 
     def batches(self) -> Iterator["pyarrow.RecordBatch"]:
-        """Yield the rows as record batches, which all have the same schema. To find it, the parts are read twice.
+        """Yield the rows as record batches, which all have the same schema. To find it, the parts
+        are read twice.
 
-        Values that have no type in common are JSON texts; the metadata of the column is then `inferrun: json`. Needs pyarrow.
+        Values that have no type in common are JSON texts; the metadata of the column is then
+        `inferrun: json`. Needs pyarrow.
         """
         tables = load("inferrun.results.typed_tables")
         for table in self._tables():
@@ -136,12 +158,15 @@ class PredictedRows:
     @cached_property
     def _no_rows(self) -> "pyarrow.Table":
         tables = load("inferrun.results.typed_tables")
-        has_columns = self.manifest.columns and self._read_input is None  # so all parts have the same
+        # so all parts have the same
+        has_columns = self.manifest.columns and self._read_input is None
         found = islice(self._tables(), 2) if has_columns else self._tables()
         return tables.joined([table.schema.empty_table() for table in found])
 
     def _parts(self) -> Iterator[Part]:
-        return self._store.read(part for part in self.manifest.parts if part.failed or self._only is not Only.ERRORS)
+        return self._store.read(
+            part for part in self.manifest.parts if part.failed or self._only is not Only.ERRORS
+        )
 
     def _rows(self) -> Iterator[Iterable[Row]]:
         """Yield the rows of one part after the other, whatever `only` is."""
@@ -160,7 +185,11 @@ class PredictedRows:
                     f"the input has fewer than the {self.manifest.records.total} records that the run read"
                 )
             yield [_joined_row(one, inputs[one.index - first]) for one in stored]
-        if given is not None and position == self.manifest.records.total and next(given, None) is not None:
+        if (
+            given is not None
+            and position == self.manifest.records.total
+            and next(given, None) is not None
+        ):
             raise InputChanged(f"the input has more than the {position} records that the run read")
 
     def _results_in(self, part: Part) -> Iterator[StoredResult]:
@@ -169,10 +198,13 @@ class PredictedRows:
                 io.BytesIO(part.results), io.BytesIO(part.errors) if part.errors else None
             )
         except ValueError as error:
-            raise ResultsError(f"{self._store.location}/{part.committed.file} cannot be read: {error}") from error
+            raise ResultsError(
+                f"{self._store.location}/{part.committed.file} cannot be read: {error}"
+            ) from error
 
     def _tables(self) -> Iterator["pyarrow.Table"]:
-        """Yield the tables of the parts, with the columns `prediction` and `error` and only the rows that are wanted."""
+        """Yield the tables of the parts, with the columns `prediction` and `error` and only the
+        rows that are wanted."""
         tables = load("inferrun.results.typed_tables")
         yield tables.typed_table([], {_PREDICTION: []}, [])
         read_table = self._store.readable.read_table
@@ -182,7 +214,11 @@ class PredictedRows:
             found = (_table_of(rows) for rows in self._rows())
         for table in found:
             failed = table.column(_ERROR).is_valid()
-            wanted = {Only.ALL: None, Only.ERRORS: failed, Only.PREDICTIONS: table.column(_ERROR).is_null()}[self._only]
+            wanted = {
+                Only.ALL: None,
+                Only.ERRORS: failed,
+                Only.PREDICTIONS: table.column(_ERROR).is_null(),
+            }[self._only]
             yield table if wanted is None else table.filter(wanted)
 
     def _selected(self, table: "pyarrow.Table") -> "pyarrow.Table":

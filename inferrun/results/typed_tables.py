@@ -1,9 +1,12 @@
-"""Results as tables whose columns have the types of their values, for parts that have no types, or not the same.
+"""Results as tables whose columns have the types of their values, for parts that have no types, or
+not the same.
 
-The columns are `index` (64-bit integers), `custom_id` if the input has ids, the columns that were copied, `prediction` (null for a
-failed record) and `error` (null for the others), a struct of `code`, `message` and `attempts`. Ids, copied columns and predictions
-are numbers, texts, lists, structs, and bytes if one of them is not text. Values without a common type, such as numbers and texts,
-are JSON texts, and the column's metadata says so. Imports pyarrow, so only what needs tables loads it.
+The columns are `index` (64-bit integers), `custom_id` if the input has ids, the columns that were
+copied, `prediction` (null for a failed record) and `error` (null for the others), a struct of
+`code`, `message` and `attempts`. Ids, copied columns and predictions are numbers, texts, lists,
+structs, and bytes if one of them is not text. Values without a common type, such as numbers and
+texts, are JSON texts, and the column's metadata says so. Imports pyarrow, so only what needs tables
+loads it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +27,12 @@ _INDEX, _, _PREDICTION, _ERROR = RESULT_MEMBERS
 
 
 def typed_table(
-    indexes: Sequence[int], columns: Mapping[str, Sequence[Json]], failures: Sequence[RecordError | None]
+    indexes: Sequence[int],
+    columns: Mapping[str, Sequence[Json]],
+    failures: Sequence[RecordError | None],
 ) -> pyarrow.Table:
-    """Return columns with the types of their values, between the indexes and the errors of the records."""
+    """Return columns with the types of their values, between the indexes and the errors of the
+    records."""
     errors = [one and {name: getattr(one, name) for name in ERROR_TYPE.names} for one in failures]
     return _table(
         {
@@ -38,8 +44,11 @@ def typed_table(
 
 
 def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
-    """Return the rows of all tables, whose columns may have different types and be missing in some of them."""
-    names = dict.fromkeys(name for table in tables for name in table.schema.names if name not in (_PREDICTION, _ERROR))
+    """Return the rows of all tables, whose columns may have different types and be missing in some
+    of them."""
+    names = dict.fromkeys(
+        name for table in tables for name in table.schema.names if name not in (_PREDICTION, _ERROR)
+    )
     return _table({name: _joined_column(tables, name) for name in (*names, _PREDICTION, _ERROR)})
 
 
@@ -55,7 +64,9 @@ def _table(columns: dict[str, _Column]) -> pyarrow.Table:
         pyarrow.field(name, column.values.type, metadata=JSON_TEXT if column.is_json else None)
         for name, column in columns.items()
     ]
-    return pyarrow.Table.from_arrays([column.values for column in columns.values()], schema=pyarrow.schema(fields))
+    return pyarrow.Table.from_arrays(
+        [column.values for column in columns.values()], schema=pyarrow.schema(fields)
+    )
 
 
 def _joined_column(tables: Sequence[pyarrow.Table], name: str) -> _Column:
@@ -69,7 +80,8 @@ def _joined_column(tables: Sequence[pyarrow.Table], name: str) -> _Column:
         with suppress(pyarrow.ArrowInvalid):  # an integer that is not a floating-point number
             return _Column(pyarrow.chunked_array([part.cast(kind) for part in parts], kind))
     converted = [
-        part if is_text else _json_texts(part.to_pylist()).values for part, is_text in zip(parts, texts, strict=True)
+        part if is_text else _json_texts(part.to_pylist()).values
+        for part, is_text in zip(parts, texts, strict=True)
     ]
     return _Column(pyarrow.chunked_array(converted, pyarrow.string()), is_json=True)
 
@@ -89,7 +101,9 @@ def _common_type(kinds: Iterable[pyarrow.DataType]) -> pyarrow.DataType | None:
 
 
 def _has_members(kind: pyarrow.DataType) -> bool:
-    return pyarrow.types.is_struct(kind) or any(_has_members(kind.field(at).type) for at in range(kind.num_fields))
+    return pyarrow.types.is_struct(kind) or any(
+        _has_members(kind.field(at).type) for at in range(kind.num_fields)
+    )
 
 
 def _json_texts(values: Sequence[Json]) -> _Column:
@@ -115,7 +129,8 @@ def _array(values: Sequence[object]) -> pyarrow.Array | None:
 
 
 def _with_bytes(value: Json) -> Any:  # Any: bytes, or JSON that contains some
-    """Return a value with bytes in place of the objects that stand for those that are not text. Beside them, texts become bytes."""
+    """Return a value with bytes in place of the objects that stand for those that are not text.
+    Beside them, texts become bytes."""
     if isinstance(value, list):
         return [_with_bytes(one) for one in value]
     if not isinstance(value, dict):

@@ -1,4 +1,5 @@
-"""Results as a file: JSON lines, CSV, Parquet or Arrow, by the name of the file. Takes the memory of a part."""
+"""Results as a file: JSON lines, CSV, Parquet or Arrow, by the name of the file. Takes the memory
+of a part."""
 
 import os
 import re
@@ -19,7 +20,8 @@ _IN_QUOTES: Final = re.compile('[",\r\n]')
 
 
 def write_results(results: PredictedRows, path: Path) -> None:
-    """Write the rows to a file, which is there only when it is complete. Raises ResultsError, OSError."""
+    """Write the rows to a file, which is there only when it is complete. Raises ResultsError,
+    OSError."""
     if path.suffix not in SUFFIXES:
         raise ResultsError(f"{path.name!r} has no known extension; allowed: {', '.join(SUFFIXES)}")
     with _replaced(path) as out:
@@ -65,7 +67,8 @@ def _line(cells: Iterable[str]) -> bytes:
 
 
 def _cell(text: bytes | None) -> str:
-    """Return the JSON text of a value as it is written: null as nothing, and a string with its quotes only where CSV needs them."""
+    """Return the JSON text of a value as it is written: null as nothing, and a string with its
+    quotes only where CSV needs them."""
     if text is None or text == b"null":
         return ""
     return _quoted(str(load("orjson").loads(text)) if text.startswith(b'"') else text.decode())

@@ -1,4 +1,5 @@
-"""The stores: one declaration each, from which everything that knows about the options of a store is derived.
+"""The stores: one declaration each, from which everything that knows about the options of a store
+is derived.
 
 Importing this package imports no client of a server.
 """
@@ -61,7 +62,9 @@ OBJECT_STORES: Final[dict[str, type[ObjectStorage]]] = {
 }
 """The labels of objects in buckets and containers."""
 
-FOLDER_LABELS: Final = tuple(label for label, store in STORES.items() if issubclass(store, FolderStorage))
+FOLDER_LABELS: Final = tuple(
+    label for label, store in STORES.items() if issubclass(store, FolderStorage)
+)
 """The labels of files, on claims and in buckets."""
 
 READABLE_LABELS: Final = tuple(label for label, store in STORES.items() if store.keeps_results)

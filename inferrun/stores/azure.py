@@ -9,7 +9,8 @@ from inferrun.stores.buckets import ObjectStorage
 from inferrun.stores.declaration import Form, SecretValues
 
 _ACCOUNT: Final = Form(
-    allowed="must be the name of a storage account: 3 to 24 lower-case letters and digits", matches="[a-z0-9]{3,24}"
+    allowed="must be the name of a storage account: 3 to 24 lower-case letters and digits",
+    matches="[a-z0-9]{3,24}",
 )
 _NAME: Final = Form(
     allowed="must be the name of a container: lower-case letters, digits and single -, with a letter or digit at both ends",
@@ -19,7 +20,11 @@ _NAME: Final = Form(
 _KEYS: Final = {
     "access_key": {"accountKey": "account_key"},
     "sas_token": {"sasToken": "sas_key"},
-    "client_secret": {"tenantId": "tenant_id", "clientId": "client_id", "clientSecret": "client_secret"},
+    "client_secret": {
+        "tenantId": "tenant_id",
+        "clientId": "client_id",
+        "clientSecret": "client_secret",
+    },
 }
 """The keys of a Secret with their names in obstore, by obstore's types of credentials."""
 
@@ -52,11 +57,13 @@ class AzureStorage(ObjectStorage):
     """Name of the container."""
 
     endpoint: Annotated[str, Field(max_length=2048)] = ""
-    """URL of the account, for other clouds and emulators. Default: https://<account>.blob.core.windows.net."""
+    """URL of the account, for other clouds and emulators. Default:
+    https://<account>.blob.core.windows.net."""
 
     credentials_ref: SecretRef | None = None
-    """Secret with accountKey, with sasToken, or with tenantId, clientId and clientSecret. Default: the identity of the Pod's
-    service account (serviceAccountName); without one, requests have no credentials."""
+    """Secret with accountKey, with sasToken, or with tenantId, clientId and clientSecret. Default:
+    the identity of the Pod's service account (serviceAccountName); without one, requests have no
+    credentials."""
 
     @property
     def root(self) -> str:
@@ -79,4 +86,6 @@ class AzureStorage(ObjectStorage):
             if all(found.values()):
                 return {"credential_type": kind, **found}
         principal = ", ".join(_KEYS["client_secret"])
-        raise ValueError(f"{whose} has no key accountKey, no key sasToken, and not all of {principal}")
+        raise ValueError(
+            f"{whose} has no key accountKey, no key sasToken, and not all of {principal}"
+        )

@@ -1,4 +1,5 @@
-"""What the stores of objects in buckets and containers have in common. Pure; obstore is imported by those who open one."""
+"""What the stores of objects in buckets and containers have in common. Pure; obstore is imported by
+those who open one."""
 
 from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import urlsplit
@@ -45,8 +46,9 @@ class ObjectStorage(FolderStorage):
     """How many segments the path of an endpoint may have."""
 
     path: Annotated[str, Field(min_length=1, max_length=1024), _KEY]
-    """Input: the key of an object; a prefix that ends with "/", below which objects with the format's extensions are read, also in
-    nested folders such as dt=2026-11-23/; or a pattern with *, ? and **. Output: the prefix for results and manifest."""
+    """Input: the key of an object; a prefix that ends with "/", below which objects with the
+    format's extensions are read, also in nested folders such as dt=2026-11-23/; or a pattern with
+    *, ? and **. Output: the prefix for results and manifest."""
 
     endpoint: Annotated[str, Field(max_length=2048)] = ""
     credentials_ref: SecretRef | None = None
@@ -58,7 +60,9 @@ class ObjectStorage(FolderStorage):
             return ""
         try:
             parts = urlsplit(endpoint)
-            is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+            is_valid = (
+                parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+            )
         except ValueError:
             parts, is_valid = urlsplit(""), False
         if not is_valid or not endpoint.isascii() or any(char <= " " for char in endpoint):
@@ -67,7 +71,9 @@ class ObjectStorage(FolderStorage):
             raise ValueError("must not contain user information; use credentialsRef")
         segments = [one for one in parts.path.split("/") if one]
         if parts.query or parts.fragment or len(segments) > cls.path_segments:
-            raise ValueError(f"must be a URL without a query and a path{cls.excepted}, such as {cls.example}")
+            raise ValueError(
+                f"must be a URL without a query and a path{cls.excepted}, such as {cls.example}"
+            )
         return endpoint.rstrip("/")
 
     @property
@@ -81,9 +87,11 @@ class ObjectStorage(FolderStorage):
         raise NotImplementedError
 
     def config(self, endpoint: str) -> dict[str, Any]:  # Any: obstore's
-        """What obstore is told about a server, besides credentials; `endpoint` is empty for that of the cloud."""
+        """What obstore is told about a server, besides credentials; `endpoint` is empty for that of
+        the cloud."""
         raise NotImplementedError
 
     def credentials(self, secret: SecretValues, *, whose: str) -> dict[str, str]:
-        """What obstore is told about the keys of a Secret. Raises ValueError with `whose` keys they are, and which is missing."""
+        """What obstore is told about the keys of a Secret. Raises ValueError with `whose` keys they
+        are, and which is missing."""
         raise NotImplementedError

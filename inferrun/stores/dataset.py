@@ -1,4 +1,5 @@
-"""What inputs and outputs of files have in common: the formats, how CSV is written, the columns, and the files of results. Pure."""
+"""What inputs and outputs of files have in common: the formats, how CSV is written, the columns,
+and the files of results. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +39,9 @@ FORMATS: Final = {
     "parquet": DeclaredFormat(
         is_typed=True, may_lack_columns=True, compressions=("zstd", "snappy", "gzip", "lz4", "none")
     ),
-    "arrow": DeclaredFormat(is_typed=True, may_lack_columns=True, compressions=("none", "zstd", "lz4")),
+    "arrow": DeclaredFormat(
+        is_typed=True, may_lack_columns=True, compressions=("none", "zstd", "lz4")
+    ),
     "orc": DeclaredFormat(is_written=False, is_typed=True, may_lack_columns=True),
     "files": DeclaredFormat(is_written=False, is_typed=True, may_lack_columns=True),
 }
@@ -47,16 +50,24 @@ FORMATS: Final = {
 
 def unknown_format(field: str, name: str, *, known: tuple[str, ...] = tuple(FORMATS)) -> Problem:
     """The problem of a format that the runner does not have."""
-    return invalid(field, name, f"unknown format{did_you_mean(name, known)}; allowed are {', '.join(sorted(known))}")
+    return invalid(
+        field,
+        name,
+        f"unknown format{did_you_mean(name, known)}; allowed are {', '.join(sorted(known))}",
+    )
 
 
 def unwritten_format(field: str, name: str) -> Problem:
     """The problem of an output in a format that is only read."""
-    return invalid(field, name, "results cannot be written in it; set it to jsonl, csv, parquet or arrow")
+    return invalid(
+        field, name, "results cannot be written in it; set it to jsonl, csv, parquet or arrow"
+    )
 
 
 ColumnTypes = Annotated[
-    dict[Annotated[str, Field(max_length=256)], Annotated[str, Field(min_length=1, max_length=1024)]],
+    dict[
+        Annotated[str, Field(max_length=256)], Annotated[str, Field(min_length=1, max_length=1024)]
+    ],
     Field(max_length=256),
 ]
 """Names of types, by the names of columns."""
@@ -68,7 +79,8 @@ CsvEncoding = Literal[
     "utf-8", "iso-8859-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251", "windows-1252", "windows-1253",
     "windows-1254", "koi8-r", "shift_jis", "gb18030", "big5", "euc-jp", "euc-kr",
 ]  # fmt: skip
-"""Those in which a byte that is a quote, a comma or a line break is never a part of another character."""
+"""Those in which a byte that is a quote, a comma or a line break is never a part of another
+character."""
 
 
 class CsvOptions(StorageSpec):
@@ -78,15 +90,17 @@ class CsvOptions(StorageSpec):
     """One ASCII character between values, such as ";", or "\\t" for a tab. Default: ","."""
 
     quote: _Sign = '"'
-    """One ASCII character around values that contain delimiters, quotes or line breaks. Empty: values are never quoted. Default:
-    the double quote."""
+    """One ASCII character around values that contain delimiters, quotes or line breaks. Empty:
+    values are never quoted. Default: the double quote."""
 
     escape: _Sign = ""
-    """One ASCII character, such as a backslash, before a quote or itself within quotes. If values are never quoted, also before a
-    delimiter or a line break, and in \\n, \\t, \\x41 and the like. Default: a quote within quotes is doubled."""
+    """One ASCII character, such as a backslash, before a quote or itself within quotes. If values
+    are never quoted, also before a delimiter or a line break, and in \\n, \\t, \\x41 and the like.
+    Default: a quote within quotes is doubled."""
 
     escape_unquoted: Flag = False
-    """Whether escape has that wider meaning although values may be quoted, as in files of MySQL and Python. Default: false."""
+    """Whether escape has that wider meaning although values may be quoted, as in files of MySQL and
+    Python. Default: false."""
 
     skip_initial_space: Flag = False
     """Whether blanks after a delimiter are ignored. Default: false."""
@@ -95,15 +109,19 @@ class CsvOptions(StorageSpec):
     """Encoding of the text. Default: utf-8."""
 
     header: Flag | None = None
-    """Whether the first record of each file names the columns. Default: true, unless columns is set. Without names, the columns are
-    column_1, column_2 and so on."""
+    """Whether the first record of each file names the columns. Default: true, unless columns is
+    set. Without names, the columns are column_1, column_2 and so on."""
 
-    columns: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=1024)] = ()
+    columns: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=1024)
+    ] = ()
     """Names of the columns, in order. With header: true, they replace those in the files."""
 
-    null_values: Annotated[frozenset[Annotated[str, Field(max_length=64)]], Field(max_length=64)] = frozenset({""})
-    """What stands for null, such as NA or \\N, where it is not quoted. Default: nothing between two delimiters. An empty value is
-    always a missing number."""
+    null_values: Annotated[
+        frozenset[Annotated[str, Field(max_length=64)]], Field(max_length=64)
+    ] = frozenset({""})
+    """What stands for null, such as NA or \\N, where it is not quoted. Default: nothing between two
+    delimiters. An empty value is always a missing number."""
 
     def problems(self, *, end: End, path: str) -> Iterator[Problem]:
         """Signs that are the same, and columns of one name."""
@@ -116,7 +134,11 @@ class CsvOptions(StorageSpec):
 
 
 def _size(value: object) -> object:
-    if not isinstance(value, int | str) or isinstance(value, bool) or not re.fullmatch(SIZE, str(value)):
+    if (
+        not isinstance(value, int | str)
+        or isinstance(value, bool)
+        or not re.fullmatch(SIZE, str(value))
+    ):
         raise ValueError("must be a size such as 128Mi or 1Gi")
     return value
 
@@ -124,15 +146,18 @@ def _size(value: object) -> object:
 class OutputLayout(StorageSpec):
     """How the results of an output are divided into files."""
 
-    part_size: Annotated[int | Annotated[str, Field(max_length=16)], BeforeValidator(_size)] = "128Mi"
-    """Bytes that a file with the results of several chunks has at most, such as 1Gi. Default: 128Mi."""
+    part_size: Annotated[int | Annotated[str, Field(max_length=16)], BeforeValidator(_size)] = (
+        "128Mi"
+    )
+    """Bytes that a file with the results of several chunks has at most, such as 1Gi. Default:
+    128Mi."""
 
     single: Flag = False
     """Whether there is one file with all results, whatever its size. Default: false."""
 
     partitions: Literal["None", "Input"] = "None"
-    """Input: the files are in nested folders such as dt=2026-11-23, those of the input's files. None (the default): they are in one
-    folder."""
+    """Input: the files are in nested folders such as dt=2026-11-23, those of the input's files.
+    None (the default): they are in one folder."""
 
     compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] | None = None
     """Compression of the columns in a table format. Default: zstd for parquet, none for arrow."""
@@ -157,12 +182,13 @@ class DatasetStorage(Store):
     """Input of the format csv: how the files are written."""
 
     types: ColumnTypes = Field(default_factory=dict)
-    """Types of columns by their names, in a table format, such as prediction: double. Input: whatever the files have; a value that
-    does not fit is an error of its record. Output: default: those of the input and of the model."""
+    """Types of columns by their names, in a table format, such as prediction: double. Input:
+    whatever the files have; a value that does not fit is an error of its record. Output: default:
+    those of the input and of the model."""
 
     missing_columns: Annotated[Literal["Fail", "Null"], INPUT] = "Fail"
-    """Input: what happens if a file, or a record of JSON lines, lacks a column that is used: the run or the record fails (Fail, the
-    default), or the column is null there (Null)."""
+    """Input: what happens if a file, or a record of JSON lines, lacks a column that is used: the
+    run or the record fails (Fail, the default), or the column is null there (Null)."""
 
     allow_empty: Annotated[Flag, INPUT] = False
     """Input: whether a run whose input has no records succeeds. Default: false."""
@@ -192,8 +218,12 @@ class DatasetStorage(Store):
 
 
 NO_TYPES: Final = "the format has no typed columns; use parquet or arrow"
-ALL_COLUMNS: Final = "each record of the format has all columns; use parquet, arrow, orc, jsonl or json"
-UNCOMPRESSED: Final = "the files of this format are not compressed; use parquet or arrow, or remove it"
+ALL_COLUMNS: Final = (
+    "each record of the format has all columns; use parquet, arrow, orc, jsonl or json"
+)
+UNCOMPRESSED: Final = (
+    "the files of this format are not compressed; use parquet or arrow, or remove it"
+)
 
 
 class FolderStorage(DatasetStorage):
@@ -206,16 +236,17 @@ class FolderStorage(DatasetStorage):
     path: str
 
     partitions: Annotated[ColumnTypes, INPUT] = Field(default_factory=dict)
-    """Input: types of the columns in the names of nested folders, such as dt=2026-11-23, by their names. Default: integers and
-    dates where all values are such, otherwise strings."""
+    """Input: types of the columns in the names of nested folders, such as dt=2026-11-23, by their
+    names. Default: integers and dates where all values are such, otherwise strings."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] = "jsonl"
-    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of OpenAI's Batch
-    API), json (input only: one array), orc (input only) or files (input only: each file is a record)."""
+    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow,
+    openai (files of OpenAI's Batch API), json (input only: one array), orc (input only) or files
+    (input only: each file is a record)."""
 
     flatten: Annotated[Flag, OUTPUT] = False
-    """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
-    prediction."""
+    """Output in a table format: whether each output of the model is a column of its own, instead of
+    a member of the column prediction."""
 
     layout: Annotated[OutputLayout, OUTPUT] = OutputLayout()
     """Output: how the results are divided into files, when the run ends."""
@@ -231,6 +262,8 @@ class FolderStorage(DatasetStorage):
         form, name = FORMATS.get(self.format), self.layout.compression
         if form is not None and name and name not in form.compressions:
             allowed = (
-                f"the format {self.format} has {', '.join(form.compressions)}" if form.compressions else UNCOMPRESSED
+                f"the format {self.format} has {', '.join(form.compressions)}"
+                if form.compressions
+                else UNCOMPRESSED
             )
             yield invalid(f"{path}.layout.compression", name, allowed)

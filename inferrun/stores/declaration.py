@@ -1,7 +1,9 @@
-"""What the declarations of stores are made of: the model of a storage object, its forms and rules, and how one is read. Pure.
+"""What the declarations of stores are made of: the model of a storage object, its forms and rules,
+and how one is read. Pure.
 
-A store is declared once, as the model of the object under its label. The definition of `InferenceConfig`, the status of a config,
-the runner, the reader of results and the reference are derived from it. A plug-in declares its store in the same way.
+A store is declared once, as the model of the object under its label. The definition of
+`InferenceConfig`, the status of a config, the runner, the reader of results and the reference are
+derived from it. A plug-in declares its store in the same way.
 """
 
 import re
@@ -10,10 +12,23 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, Strict, ValidationError, model_validator
+from pydantic import (
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Strict,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import CoreSchema, core_schema
 
-from inferrun.fields.problems import MAX_PROBLEMS, Problem, describe, invalid, parse_problems, unknown_keys
+from inferrun.fields.problems import (
+    MAX_PROBLEMS,
+    Problem,
+    describe,
+    invalid,
+    parse_problems,
+    unknown_keys,
+)
 from inferrun.fields.resource_model import ResourceModel
 
 End = Literal["input", "output"]
@@ -23,7 +38,8 @@ CLAIM_KEY: Final = "claimName"
 
 CREDENTIALS_KEY: Final = "credentialsRef"
 SECRET_KEYS: Final = ((CREDENTIALS_KEY,), ("api", "endpointRef"))
-"""Where a storage object may name the Secret that is mounted for it. A plug-in declares in this way what it needs."""
+"""Where a storage object may name the Secret that is mounted for it. A plug-in declares in this way
+what it needs."""
 
 Flag = Annotated[bool, Strict()]
 """True or false: neither a text nor a number."""
@@ -40,7 +56,8 @@ INPUT: Final = OnlyFor("input")
 OUTPUT: Final = OnlyFor("output")
 
 FORM: Final = "x-form"
-"""In the JSON schema of a text: its form, of which the definitions make a rule of the API server."""
+"""In the JSON schema of a text: its form, of which the definitions make a rule of the API
+server."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +71,10 @@ class Form:
     never: str = ""
     """What no part of the text matches."""
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # Any: pydantic's
+    # Any: pydantic's
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
     def __get_pydantic_json_schema__(
@@ -82,11 +102,15 @@ class StorageSpec(ResourceModel):
         return {key: one for key, one in value.items() if one is not None}
 
     def problems(self, *, end: End, path: str) -> Iterator[Problem]:
-        """What is wrong with the object at that end of a run, besides the types and forms of its members; it stands at `path`."""
+        """What is wrong with the object at that end of a run, besides the types and forms of its
+        members; it stands at `path`."""
         for name, field in type(self).model_fields.items():
             if name not in self.model_fields_set:
                 continue
-            value, own = getattr(self, name), next((one.end for one in field.metadata if isinstance(one, OnlyFor)), end)
+            value, own = (
+                getattr(self, name),
+                next((one.end for one in field.metadata if isinstance(one, OnlyFor)), end),
+            )
             if own != end:
                 yield invalid(f"{path}.{field.alias}", "set", f"is for an {own}")
             elif isinstance(value, StorageSpec):
@@ -102,17 +126,20 @@ class Store(StorageSpec):
     """Where the label may stand."""
 
     shared: ClassVar[tuple[End, ...]] = ()
-    """Where several Pods can share the store: every Pod reads the same ranges, and each chunk is committed once."""
+    """Where several Pods can share the store: every Pod reads the same ranges, and each chunk is
+    committed once."""
 
     keeps_results: ClassVar[bool] = False
     """Whether the committed results of a run can be read again."""
 
     is_in_schema: ClassVar[bool] = False
-    """Whether the definition of `InferenceConfig` has the members, and they are checked whatever the image. Custom images may have
-    used any other label in their own way before the built-in runner supported it."""
+    """Whether the definition of `InferenceConfig` has the members, and they are checked whatever
+    the image. Custom images may have used any other label in their own way before the built-in
+    runner supported it."""
 
     placeholders: ClassVar[Mapping[tuple[str, ...], str]] = {}
-    """The members that may have placeholders, and what each is: see `inferrun.resources.templates`."""
+    """The members that may have placeholders, and what each is: see
+    `inferrun.resources.templates`."""
 
     @classmethod
     def misplaced(cls, end: End, path: str) -> Problem | None:
@@ -140,7 +167,8 @@ Spec = TypeVar("Spec", bound=StorageSpec)
 
 
 def read_storage(value: object, model: type[Spec], *, end: End, path: str) -> Spec:
-    """Return the storage object at `path`. Raises InvalidStorage, also for members that do not exist."""
+    """Return the storage object at `path`. Raises InvalidStorage, also for members that do not
+    exist."""
     problems = unknown_keys(value, model=model, path=path)
     try:
         spec = model.model_validate(value, by_alias=True, by_name=False)

@@ -21,13 +21,13 @@ class FileStorage(FolderStorage):
     is_in_schema = True
 
     claim_name: ResourceName
-    """Name of the PersistentVolumeClaim in the namespace of the run. The input is mounted read-only. Input and output may use
-    the same claim."""
+    """Name of the PersistentVolumeClaim in the namespace of the run. The input is mounted
+    read-only. Input and output may use the same claim."""
 
     path: Annotated[str, Field(min_length=1, max_length=1024), _BELOW]
-    """Path relative to the root of the claim, without "..". Input: a file of records; a directory, whose files with the format's
-    extensions are read, also in nested directories such as dt=2026-11-23; or a pattern with *, ? and **. Output: the directory for
-    results and manifest."""
+    """Path relative to the root of the claim, without "..". Input: a file of records; a directory,
+    whose files with the format's extensions are read, also in nested directories such as
+    dt=2026-11-23; or a pattern with *, ? and **. Output: the directory for results and manifest."""
 
     @property
     def root(self) -> str:

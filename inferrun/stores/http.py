@@ -24,7 +24,9 @@ def check_url(url: str) -> str:
     if "@" in parts.netloc:
         raise ValueError("must not contain user information; use credentialsRef")
     if not url.isascii() or any(char <= " " for char in url):
-        raise ValueError("must not contain spaces, line breaks or other characters that a URL encodes with %")
+        raise ValueError(
+            "must not contain spaces, line breaks or other characters that a URL encodes with %"
+        )
     return url
 
 
@@ -36,16 +38,16 @@ class HttpStorage(DatasetStorage):
     placeholders: ClassVar = {("url",): "url"}
 
     url: Annotated[str, Field(max_length=4096)] = ""
-    """URL of the file. A URL that contains a credential, such as a signed one, belongs in the key url of the Secret of
-    credentialsRef."""
+    """URL of the file. A URL that contains a credential, such as a signed one, belongs in the key
+    url of the Secret of credentialsRef."""
 
     credentials_ref: SecretRef | None = None
-    """Secret with the keys token, or username and password, and, if needed, ca.crt and url. Default: requests have no
-    credentials."""
+    """Secret with the keys token, or username and password, and, if needed, ca.crt and url.
+    Default: requests have no credentials."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] = "jsonl"
-    """Format of the records: jsonl (one JSON value per line, the default), json (one array), csv, parquet, arrow, orc or
-    openai."""
+    """Format of the records: jsonl (one JSON value per line, the default), json (one array), csv,
+    parquet, arrow, orc or openai."""
 
     @field_validator("url")
     @classmethod
@@ -56,4 +58,8 @@ class HttpStorage(DatasetStorage):
         """No URL anywhere."""
         yield from super().problems(end=end, path=path)
         if end in self.ends and not self.url and self.credentials_ref is None:
-            yield invalid(f"{path}.url", None, "it is required, unless the Secret of credentialsRef has a key url")
+            yield invalid(
+                f"{path}.url",
+                None,
+                "it is required, unless the Secret of credentialsRef has a key url",
+            )

@@ -1,5 +1,6 @@
-"""The label `krateo`: a data handler that is called over HTTP. The store is in the package inferrun-krateo; it is declared here,
-because the definition of `InferenceConfig` has its members. Pure."""
+"""The label `krateo`: a data handler that is called over HTTP. The store is in the package
+inferrun-krateo; it is declared here, because the definition of `InferenceConfig` has its members.
+Pure."""
 
 import json
 from typing import Annotated, ClassVar, Final
@@ -34,11 +35,15 @@ def _reject(constant: str) -> None:
 def _payload(payload: str) -> str:
     try:
         check_depth(payload.encode())
-        is_object = not payload.strip() or isinstance(json.loads(payload, parse_constant=_reject), dict)
+        is_object = not payload.strip() or isinstance(
+            json.loads(payload, parse_constant=_reject), dict
+        )
     except ValueError:
         is_object = False
     if not is_object:
-        raise ValueError("must be a JSON object; its members are merged with the parameters, which take precedence")
+        raise ValueError(
+            "must be a JSON object; its members are merged with the parameters, which take precedence"
+        )
     return payload
 
 
@@ -46,12 +51,13 @@ class EndpointReference(StorageSpec):
     """Reference to the Secret that describes an HTTP endpoint."""
 
     name: ResourceName
-    """Name of the Secret. Keys: server-url (required), token, username, password, certificate-authority-data,
-    client-certificate-data, client-key-data, proxy-url, insecure."""
+    """Name of the Secret. Keys: server-url (required), token, username, password,
+    certificate-authority-data, client-certificate-data, client-key-data, proxy-url, insecure."""
 
     namespace: NamespaceName | None = None
-    """Namespace in which the Secret was created. A Pod can only mount Secrets of its own namespace, so a Secret of this name
-    must exist in the run's namespace. While it is missing, the run waits and its status shows the command that copies it."""
+    """Namespace in which the Secret was created. A Pod can only mount Secrets of its own namespace,
+    so a Secret of this name must exist in the run's namespace. While it is missing, the run waits
+    and its status shows the command that copies it."""
 
 
 class HeaderSource(StorageSpec):
@@ -93,15 +99,17 @@ class KrateoApi(StorageSpec):
         ],
         Field(max_length=64),
     ] = ()
-    """Headers of the request, each as "Name: value". Everyone who may read configs can see them: use headersFrom for
-    credentials. Host, Content-Length and other headers that frame the request cannot be set."""
+    """Headers of the request, each as "Name: value". Everyone who may read configs can see them:
+    use headersFrom for credentials. Host, Content-Length and other headers that frame the request
+    cannot be set."""
 
     headers_from: Annotated[tuple[HeaderSource, ...], Field(max_length=16)] = ()
-    """Headers of the request whose values are in Secrets in the namespace of the run. They override headers of the same name."""
+    """Headers of the request whose values are in Secrets in the namespace of the run. They override
+    headers of the same name."""
 
     payload: Annotated[str, Field(max_length=65536), AfterValidator(_payload)] = ""
-    """JSON object whose members are sent together with the run's parameters; a parameter of the same name takes precedence.
-    Default: only the parameters are sent."""
+    """JSON object whose members are sent together with the run's parameters; a parameter of the
+    same name takes precedence. Default: only the parameters are sent."""
 
 
 class KrateoStorage(Store):

@@ -12,23 +12,32 @@ _NAME: Final = Form(
     allowed="must be the name of a bucket: 3 to 63 lower-case letters, digits, - and ., with a letter or digit at both ends",
     matches=r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
 )
-_REGION: Final = Form(allowed="must be the name of a region, such as eu-central-1", matches=r"[A-Za-z0-9._-]{1,64}")
+_REGION: Final = Form(
+    allowed="must be the name of a region, such as eu-central-1", matches=r"[A-Za-z0-9._-]{1,64}"
+)
 
 _KEYS: Final = {
     "access_key_id": ("accessKeyId", "AWS_ACCESS_KEY_ID"),
     "secret_access_key": ("secretAccessKey", "AWS_SECRET_ACCESS_KEY"),
     "session_token": ("sessionToken", "AWS_SESSION_TOKEN"),
 }
-"""The keys of a Secret, each under our name and under the name of Amazon's variables, by their names in obstore."""
+"""The keys of a Secret, each under our name and under the name of Amazon's variables, by their
+names in obstore."""
 
 
 ACCESS_KEYS: Final = tuple(key for keys in _KEYS.values() for key in keys)
 
 
 def access_key(secret: SecretValues, *, whose: str) -> dict[str, str]:
-    """Return the access key in a Secret, by the names of obstore. Raises ValueError with `whose` it is and what it lacks."""
-    found = {name: next((secret[key].strip() for key in keys if key in secret), "") for name, keys in _KEYS.items()}
-    if missing := [keys[0] for name, keys in _KEYS.items() if not found[name] and name != "session_token"]:
+    """Return the access key in a Secret, by the names of obstore. Raises ValueError with `whose` it
+    is and what it lacks."""
+    found = {
+        name: next((secret[key].strip() for key in keys if key in secret), "")
+        for name, keys in _KEYS.items()
+    }
+    if missing := [
+        keys[0] for name, keys in _KEYS.items() if not found[name] and name != "session_token"
+    ]:
         raise ValueError(f"{whose} has no key {' and no key '.join(missing)}")
     return {name: value for name, value in found.items() if value}
 
@@ -58,14 +67,17 @@ class S3Storage(ObjectStorage):
     """Region of the bucket. Default: us-east-1."""
 
     credentials_ref: SecretRef | None = None
-    """Secret with the access key, in the keys accessKeyId, secretAccessKey and, if needed, sessionToken. Default: the role of
-    the Pod's service account (serviceAccountName); without one, requests are not signed."""
+    """Secret with the access key, in the keys accessKeyId, secretAccessKey and, if needed,
+    sessionToken. Default: the role of the Pod's service account (serviceAccountName); without one,
+    requests are not signed."""
 
     kms_key_id: Annotated[str, Field(min_length=1, max_length=2048), OUTPUT] = ""
-    """Output: key of KMS with which the objects are encrypted. Default: what the bucket has as its default."""
+    """Output: key of KMS with which the objects are encrypted. Default: what the bucket has as its
+    default."""
 
     requester_pays: Flag = False
-    """Whether the account of the credentials pays for the requests, which some buckets demand. Default: false."""
+    """Whether the account of the credentials pays for the requests, which some buckets demand.
+    Default: false."""
 
     @property
     def root(self) -> str:

@@ -22,17 +22,26 @@ _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "veri
 def _columns(key: object) -> object:
     if isinstance(key, str) and len(key) <= 63:
         return (key,) if key else ()
-    if not isinstance(key, list | tuple) or not 1 <= len(key) <= 8 or len({*map(str, key)}) < len(key):
-        raise ValueError("must be the name of a column, at most 63 characters, or a list of 1 to 8 different ones")
+    if (
+        not isinstance(key, list | tuple)
+        or not 1 <= len(key) <= 8
+        or len({*map(str, key)}) < len(key)
+    ):
+        raise ValueError(
+            "must be the name of a column, at most 63 characters, or a list of 1 to 8 different ones"
+        )
     return key
 
 
 VALUES_KEY: Final = "values"
-"""In the contract's object for an input: the values of its query, in the order of their settings in the session."""
+"""In the contract's object for an input: the values of its query, in the order of their settings in
+the session."""
 
 
-def bound_values(stored: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:  # Any: a storage object
-    """Return the object of an input without the values that a contract has there, and these; never part of a statement."""
+# Any: a storage object
+def bound_values(stored: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the object of an input without the values that a contract has there, and these; never
+    part of a statement."""
     own = {name: value for name, value in stored.items() if name != VALUES_KEY}
     return own, tuple(stored.get(VALUES_KEY) or ())
 
@@ -45,10 +54,14 @@ class SqlStorage(Store):
     placeholders: ClassVar = {("query",): "query", ("table",): "table"}
 
     credentials_ref: SecretRef
-    """Secret with the keys host, dbname, username and password and, if needed, port, sslmode and ca.crt."""
+    """Secret with the keys host, dbname, username and password and, if needed, port, sslmode and
+    ca.crt."""
 
-    query: Annotated[str, Field(max_length=65536), Form(allowed="must not contain NUL", never=r"\x00"), INPUT] = ""
-    """Input: the query whose rows are the records. Its columns feed the model, except the key and an optional column custom_id."""
+    query: Annotated[
+        str, Field(max_length=65536), Form(allowed="must not contain NUL", never=r"\x00"), INPUT
+    ] = ""
+    """Input: the query whose rows are the records. Its columns feed the model, except the key and
+    an optional column custom_id."""
 
     key: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],
@@ -56,18 +69,20 @@ class SqlStorage(Store):
         BeforeValidator(_columns),
         INPUT,
     ] = ()
-    """Input: the column of the query that identifies a row, or a list of columns that do so together, by which the rows are read in
-    ranges. Their types have an order, and their values are never null. Default: each Pod executes the query once and spools its
-    rows."""
+    """Input: the column of the query that identifies a row, or a list of columns that do so
+    together, by which the rows are read in ranges. Their types have an order, and their values are
+    never null. Default: each Pod executes the query once and spools its rows."""
 
     table: Annotated[str, Field(max_length=127), _TABLE, OUTPUT] = ""
     """Output: the table, which the run creates if it does not exist, as schema.table or table."""
 
     types: Annotated[ColumnTypes, OUTPUT] = Field(default_factory=dict)
-    """Output: types of columns by their names, such as prediction: double. Default: those of the input and of the model."""
+    """Output: types of columns by their names, such as prediction: double. Default: those of the
+    input and of the model."""
 
     flatten: Annotated[Flag, OUTPUT] = False
-    """Output: whether each output of the model is a column of its own, instead of a member of the column prediction."""
+    """Output: whether each output of the model is a column of its own, instead of a member of the
+    column prediction."""
 
     @property
     def statement(self) -> str:
@@ -81,7 +96,9 @@ class SqlStorage(Store):
             allowed = "it is required for an input: the query whose rows are the records"
             yield invalid(f"{path}.query", self.query or None, allowed)
         if end == "output" and not self.table:
-            yield invalid(f"{path}.table", None, "it is required for an output: the table of the predictions")
+            yield invalid(
+                f"{path}.table", None, "it is required for an output: the table of the predictions"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +117,23 @@ class SqlLogin:
     """A file with the certificate of the server's authority."""
 
 
-LOGIN_KEYS: Final = ("host", "port", "dbname", "database", "username", "user", "password", "sslmode")
+LOGIN_KEYS: Final = (
+    "host",
+    "port",
+    "dbname",
+    "database",
+    "username",
+    "user",
+    "password",
+    "sslmode",
+)
 
 
-def login_of(secret: SecretValues, *, whose: str, authority: Path | None, needs_password: bool = True) -> SqlLogin:
-    """Return the login in a Secret. Raises ValueError with `whose` keys they are, and what is missing or wrong."""
+def login_of(
+    secret: SecretValues, *, whose: str, authority: Path | None, needs_password: bool = True
+) -> SqlLogin:
+    """Return the login in a Secret. Raises ValueError with `whose` keys they are, and what is
+    missing or wrong."""
 
     def value(*keys: str) -> str:
         if found := next((one for key in keys if (one := secret.get(key, "").strip())), ""):

@@ -1,1 +1,2 @@
-"""What our processes share in using Temporal: the plugin, the connection, search attributes and run workflows."""
+"""What our processes share in using Temporal: the plugin, the connection, search attributes and run
+workflows."""

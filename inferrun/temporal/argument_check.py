@@ -1,7 +1,9 @@
-"""Refuses arguments that other programs' clients got wrong: another number of them for a workflow, or an unknown encoding.
+"""Refuses arguments that other programs' clients got wrong: another number of them for a workflow,
+or an unknown encoding.
 
-Python's own errors would name our functions, and the server would try the workflow's task again for ever. Queries, updates and
-signals without parameters need no count: the SDK leaves out what they are given (temporalio 1.35), and its core a single null.
+Python's own errors would name our functions, and the server would try the workflow's task again for
+ever. Queries, updates and signals without parameters need no count: the SDK leaves out what they
+are given (temporalio 1.35), and its core a single null.
 """
 
 import inspect
@@ -24,7 +26,8 @@ def undecodable(error: Exception) -> ApplicationError:
 
 
 def _refused(text: str) -> ApplicationError:
-    """To be raised without a cause: clients show the innermost one, which says nothing to those who sent the arguments."""
+    """To be raised without a cause: clients show the innermost one, which says nothing to those who
+    sent the arguments."""
     return ApplicationError(text, type=str(Reason.REQUEST_REFUSED), non_retryable=True)
 
 

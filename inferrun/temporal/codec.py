@@ -1,11 +1,14 @@
-"""Encrypts what Temporal stores: arguments, results, memos, summaries and failures, with AES-GCM. Off by default.
+"""Encrypts what Temporal stores: arguments, results, memos, summaries and failures, with AES-GCM.
+Off by default.
 
-The keys are the files of a folder, normally a mounted Secret: the name of a file is the id of a key, its content 32 random bytes in
-base64. The file `active` contains the id of the key that encrypts; all of them decrypt. The folder is read again while the
-program runs, so keys are rotated without a restart: add the new key, name it in `active`, and remove the old one once Temporal has
-no history that uses it.
+The keys are the files of a folder, normally a mounted Secret: the name of a file is the id of a
+key, its content 32 random bytes in base64. The file `active` contains the id of the key that
+encrypts; all of them decrypt. The folder is read again while the program runs, so keys are rotated
+without a restart: add the new key, name it in `active`, and remove the old one once Temporal has no
+history that uses it.
 
-A payload that is not encrypted is passed on as it is: histories from before, and programs that do not encrypt.
+A payload that is not encrypted is passed on as it is: histories from before, and programs that do
+not encrypt.
 """
 
 import base64
@@ -53,16 +56,27 @@ class Keys:
 
     @classmethod
     def read(cls, folder: Path) -> "Keys":
-        """The keys in the folder. Raises InvalidKeys with the name of the file; someone may have put a key into any of them."""
+        """The keys in the folder. Raises InvalidKeys with the name of the file; someone may have
+        put a key into any of them."""
         try:
-            files = {path.name: path.read_bytes().strip() for path in folder.iterdir() if path.is_file()}
+            files = {
+                path.name: path.read_bytes().strip() for path in folder.iterdir() if path.is_file()
+            }
         except OSError as error:
             raise InvalidKeys(f"{folder}: {os.strerror(error.errno or 0)}") from error
         active = files.pop(ACTIVE, b"").decode(errors="replace")
-        keys = {name: _key(folder / name, text) for name, text in files.items() if _ID.fullmatch(name)}
+        keys = {
+            name: _key(folder / name, text) for name, text in files.items() if _ID.fullmatch(name)
+        }
         if active not in keys:
-            problem = f"names no key in that folder, which has {len(keys)}" if active else "is missing or empty"
-            raise InvalidKeys(f"{folder / ACTIVE} {problem}; it must contain the name of the key to encrypt with")
+            problem = (
+                f"names no key in that folder, which has {len(keys)}"
+                if active
+                else "is missing or empty"
+            )
+            raise InvalidKeys(
+                f"{folder / ACTIVE} {problem}; it must contain the name of the key to encrypt with"
+            )
         return cls(active, keys)
 
 
@@ -70,14 +84,19 @@ def _key(path: Path, text: bytes) -> bytes:
     try:
         key = base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise InvalidKeys(f"{path} is not base64; create it with: openssl rand -base64 {KEY_BYTES}") from error
+        raise InvalidKeys(
+            f"{path} is not base64; create it with: openssl rand -base64 {KEY_BYTES}"
+        ) from error
     if len(key) != KEY_BYTES:
-        raise InvalidKeys(f"{path} has {len(key)} bytes; create it with: openssl rand -base64 {KEY_BYTES}")
+        raise InvalidKeys(
+            f"{path} has {len(key)} bytes; create it with: openssl rand -base64 {KEY_BYTES}"
+        )
     return key
 
 
 class EncryptionCodec(PayloadCodec):
-    """One instance for each client. Raises InvalidKeys if the folder cannot be used at first; later it keeps the last keys."""
+    """One instance for each client. Raises InvalidKeys if the folder cannot be used at first; later
+    it keeps the last keys."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -90,8 +109,12 @@ class EncryptionCodec(PayloadCodec):
         key_id = keys.active.encode()
         for payload in payloads:
             nonce = os.urandom(NONCE_BYTES)
-            data = AESGCM(keys.by_id[keys.active]).encrypt(nonce, payload.SerializeToString(), key_id)
-            sealed.append(Payload(metadata={"encoding": ENCODING, KEY_ID: key_id}, data=nonce + data))
+            data = AESGCM(keys.by_id[keys.active]).encrypt(
+                nonce, payload.SerializeToString(), key_id
+            )
+            sealed.append(
+                Payload(metadata={"encoding": ENCODING, KEY_ID: key_id}, data=nonce + data)
+            )
         return sealed
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
@@ -104,7 +127,9 @@ class EncryptionCodec(PayloadCodec):
         key_id = payload.metadata.get(KEY_ID, b"").decode(errors="replace")
         key = self._current(needs=key_id).by_id.get(key_id)
         if key is None:
-            text = f"a payload is encrypted with key {key_id[:64]!r}, which is not in {self._folder}"
+            text = (
+                f"a payload is encrypted with key {key_id[:64]!r}, which is not in {self._folder}"
+            )
             raise CannotDecrypt(f"{text}; add it there again")
         nonce, sealed = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
         try:
@@ -117,6 +142,7 @@ class EncryptionCodec(PayloadCodec):
         is_due = time.monotonic() - self._read_at >= REREAD_SECONDS
         if is_due or (needs and needs not in self._keys.by_id):
             self._read_at = time.monotonic()
-            with suppress(InvalidKeys):  # a Secret may be updated file by file; the next read finds it complete
+            # a Secret may be updated file by file; the next read finds it complete
+            with suppress(InvalidKeys):
                 self._keys = Keys.read(self._folder)
         return self._keys

@@ -1,9 +1,10 @@
 """Workflow executions as the Temporal server reports them.
 
-The set of an execution's statuses is open: servers from 1.30 have PAUSED, and later ones may have others. The SDK takes it for
-closed (temporalio 1.35: `describe`, `list_workflows` and a rejected query raise ValueError for a status that it does not know), so
-executions are read from the server's own messages here. One is open unless its status is one with which executions close: what
-is unknown is open.
+The set of an execution's statuses is open: servers from 1.30 have PAUSED, and later ones may have
+others. The SDK takes it for closed (temporalio 1.35: `describe`, `list_workflows` and a rejected
+query raise ValueError for a status that it does not know), so executions are read from the server's
+own messages here. One is open unless its status is one with which executions close: what is unknown
+is open.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -43,8 +44,8 @@ def _filter(*, names: tuple[str, ...], is_negated: bool) -> str:
 
 CLOSED: Final = _filter(names=tuple(_CLOSED.values()), is_negated=False)
 OPEN: Final = _filter(names=tuple(_CLOSED.values()), is_negated=True)
-"""List filters that name no status of later servers: one that does not know it rejects the filter (1.29: "invalid ExecutionStatus
-value 'Paused'").
+"""List filters that name no status of later servers: one that does not know it rejects the filter
+(1.29: "invalid ExecutionStatus value 'Paused'").
 """
 
 PAUSED: Final = "ExecutionStatus = 'Paused'"
@@ -86,13 +87,15 @@ class Execution:
         return _CLOSED.get(WorkflowExecutionStatus.ValueType(self.status), "")
 
     async def memo(self) -> Mapping[str, object]:
-        """The memo, decoded. Raises what the data converter raises: any client may have written it."""
+        """The memo, decoded. Raises what the data converter raises: any client may have written
+        it."""
         return await _decoded(self.info.memo, self.client)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListedSchedule:
-    """A schedule as it was listed: that of another program may have an action that the SDK does not know."""
+    """A schedule as it was listed: that of another program may have an action that the SDK does not
+    know."""
 
     id: str
     client: Client
@@ -111,7 +114,11 @@ async def describe(client: Client, workflow_id: str, *, run_id: str = "") -> Exe
     info, text = found.workflow_execution_info, ""
     if info.status == WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_PAUSED:
         given = found.workflow_extended_info.pause_info
-        since = f" since {rfc3339(given.paused_time.ToDatetime(tzinfo=UTC))}" if given.HasField("paused_time") else ""
+        since = (
+            f" since {rfc3339(given.paused_time.ToDatetime(tzinfo=UTC))}"
+            if given.HasField("paused_time")
+            else ""
+        )
         by = f" by {one_line(given.identity, limit=80)}" if given.identity else ""
         why = f" ({one_line(given.reason, limit=200)})" if given.reason else ""
         text = f"paused in Temporal{since}{by}{why}"
@@ -126,10 +133,13 @@ def unpause_command(workflow_id: str) -> str:
 async def list_executions(
     client: Client, query: str, *, page_timeout: timedelta | None = None
 ) -> AsyncIterator[Execution]:
-    """The executions that match a list filter. Raises RPCError, also if a page takes longer than the time limit."""
+    """The executions that match a list filter. Raises RPCError, also if a page takes longer than
+    the time limit."""
     request = ListWorkflowExecutionsRequest(namespace=client.namespace, page_size=PAGE, query=query)
     while True:
-        page = await client.workflow_service.list_workflow_executions(request, retry=True, timeout=page_timeout)
+        page = await client.workflow_service.list_workflow_executions(
+            request, retry=True, timeout=page_timeout
+        )
         for info in page.executions:
             yield _execution(client, info)
         if not page.next_page_token:
@@ -137,11 +147,15 @@ async def list_executions(
         request.next_page_token = page.next_page_token
 
 
-async def list_schedules(client: Client, *, page_timeout: timedelta) -> AsyncIterator[ListedSchedule]:
+async def list_schedules(
+    client: Client, *, page_timeout: timedelta
+) -> AsyncIterator[ListedSchedule]:
     """All schedules of the namespace. Raises as `list_executions`."""
     request = ListSchedulesRequest(namespace=client.namespace, maximum_page_size=PAGE)
     while True:
-        page = await client.workflow_service.list_schedules(request, retry=True, timeout=page_timeout)
+        page = await client.workflow_service.list_schedules(
+            request, retry=True, timeout=page_timeout
+        )
         for entry in page.schedules:
             yield ListedSchedule(id=entry.schedule_id, client=client, entry=entry)
         if not page.next_page_token:
@@ -150,10 +164,15 @@ async def list_schedules(client: Client, *, page_timeout: timedelta) -> AsyncIte
 
 
 async def _decoded(memo: Memo, client: Client) -> Mapping[str, object]:
-    return {name: (await client.data_converter.decode([value]))[0] for name, value in memo.fields.items()}
+    return {
+        name: (await client.data_converter.decode([value]))[0]
+        for name, value in memo.fields.items()
+    }
 
 
-def _execution(client: Client, info: WorkflowExecutionInfo, *, task_attempt: int = 0, pause: str = "") -> Execution:
+def _execution(
+    client: Client, info: WorkflowExecutionInfo, *, task_attempt: int = 0, pause: str = ""
+) -> Execution:
     return Execution(
         id=info.execution.workflow_id,
         run_id=info.execution.run_id,

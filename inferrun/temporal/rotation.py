@@ -1,7 +1,8 @@
 """Connects again with new credentials when the files that contain them change, without a restart.
 
-Temporal's client reads certificates and keys once. `RotatingService` stands between a client and its connection, so that everything
-that holds the client uses the new connection with the next call. Calls in progress complete on the old one.
+Temporal's client reads certificates and keys once. `RotatingService` stands between a client and
+its connection, so that everything that holds the client uses the new connection with the next call.
+Calls in progress complete on the old one.
 """
 
 import asyncio
@@ -61,10 +62,15 @@ class RotatingService(ServiceClient):
 
 
 class CredentialRotation:
-    """Run it as one task. `on_change` is called after each change, for workers, which keep a connection of their own."""
+    """Run it as one task. `on_change` is called after each change, for workers, which keep a
+    connection of their own."""
 
     def __init__(
-        self, service: RotatingService, *, on_change: Callable[[], None], interval: float = REREAD_SECONDS
+        self,
+        service: RotatingService,
+        *,
+        on_change: Callable[[], None],
+        interval: float = REREAD_SECONDS,
     ) -> None:
         self._service = service
         self._on_change = on_change
@@ -80,17 +86,28 @@ class CredentialRotation:
                 if settings == self._settings:
                     continue
                 now = self._service.config
-                client = await Client.connect(**settings, identity=now.identity, runtime=now.runtime)
+                client = await Client.connect(
+                    **settings, identity=now.identity, runtime=now.runtime
+                )
                 self._service.use(client.service_client)
                 self._on_change()
                 self._settings = settings
                 logger.info("connected to Temporal with changed credentials")
             except Exception as error:  # noqa: BLE001 -- tried again with the next interval
                 text = f"{type(error).__name__}: {error}"[:500]
-                logger.warning("cannot connect to Temporal with the changed credentials", extra={"error": text})
+                logger.warning(
+                    "cannot connect to Temporal with the changed credentials", extra={"error": text}
+                )
 
 
-def rotations_of(client: Client, *, on_change: Callable[[], None] = lambda: None) -> list[CredentialRotation]:
-    """The rotation of a client's credentials; empty for a client whose connection cannot be replaced."""
+def rotations_of(
+    client: Client, *, on_change: Callable[[], None] = lambda: None
+) -> list[CredentialRotation]:
+    """The rotation of a client's credentials; empty for a client whose connection cannot be
+    replaced."""
     service = client.service_client
-    return [CredentialRotation(service, on_change=on_change)] if isinstance(service, RotatingService) else []
+    return (
+        [CredentialRotation(service, on_change=on_change)]
+        if isinstance(service, RotatingService)
+        else []
+    )

@@ -21,14 +21,16 @@ from inferrun.run_defaults import Defaults
 class ClusterJobs:
     """What the observer does with single Jobs on the API server. Each method raises KubeError."""
 
-    def __init__(self, api: KubeClient, *, installation: str, defaults: Callable[[], Defaults]) -> None:
+    def __init__(
+        self, api: KubeClient, *, installation: str, defaults: Callable[[], Defaults]
+    ) -> None:
         self._api = api
         self._installation = installation
         self._defaults = defaults
 
     async def find(self, launch: Launch) -> Object | None:
-        """The Job of the launch's name on the API server; None if it does not exist. If it is the launch's and has not
-        finished, the labels by which it is watched are restored.
+        """The Job of the launch's name on the API server; None if it does not exist. If it is the
+        launch's and has not finished, the labels by which it is watched are restored.
         """
         job = await self._api.find(JOBS, launch.run.namespace, launch.job_name)
         if job is not None and uid_of(job) == launch.job_uid and not job_state.is_finished(job):
@@ -36,8 +38,9 @@ class ClusterJobs:
         return job
 
     async def withdraw(self, launch: Launch) -> None:
-        """End the Job if nothing follows it any more, because its run has ended or is past this launch: delete it, or set its time
-        to live if it has finished. The Job of a run that has succeeded finishes by itself.
+        """End the Job if nothing follows it any more, because its run has ended or is past this
+        launch: delete it, or set its time to live if it has finished. The Job of a run that has
+        succeeded finishes by itself.
         """
         run = await self._api.find(RUNS, launch.run.namespace, launch.run.name)
         if run is not None and uid_of(run) != launch.run.uid:
@@ -49,9 +52,14 @@ class ClusterJobs:
             return
         if not job_state.is_finished(job):
             status = (run or {}).get("status") or {}
-            if status.get("phase") == Phase.SUCCEEDED and (status.get("jobStatus") or {}).get("uid") == launch.job_uid:
+            if (
+                status.get("phase") == Phase.SUCCEEDED
+                and (status.get("jobStatus") or {}).get("uid") == launch.job_uid
+            ):
                 return
-            await self._api.delete_if_present(JOBS, launch.run.namespace, launch.job_name, uid=launch.job_uid)
+            await self._api.delete_if_present(
+                JOBS, launch.run.namespace, launch.job_name, uid=launch.job_uid
+            )
             return
         compiled, seconds = None, self._defaults().job_ttl_seconds
         if run is not None:

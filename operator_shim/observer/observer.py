@@ -1,7 +1,9 @@
-"""The part of the shim that watches launches: progress and reasons for waiting go to statuses, changes to workflows.
+"""The part of the shim that watches launches: progress and reasons for waiting go to statuses,
+changes to workflows.
 
-Every shim process keeps its caches filled; only the leader acts. Two leaders at once do no harm. A new leader knows
-nothing of its predecessor: it compares the cluster with the statuses of the runs and signals what is missing there.
+Every shim process keeps its caches filled; only the leader acts. Two leaders at once do no harm. A
+new leader knows nothing of its predecessor: it compares the cluster with the statuses of the runs
+and signals what is missing there.
 """
 
 import asyncio
@@ -33,8 +35,9 @@ from operator_shim.run_plan import News
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 4
-"""Runs of a namespace that look again because there may be room in a quota, so that hundreds do not try for one place. Each that
-gets its Job changes the quota, which is the reason for the next ones."""
+"""Runs of a namespace that look again because there may be room in a quota, so that hundreds do not
+try for one place. Each that gets its Job changes the quota, which is the reason for the next
+ones."""
 
 PAGE = "500"
 PAGE_BYTES = 4 * 1024 * 1024
@@ -81,7 +84,9 @@ class Observer:
     async def _act(self) -> None:
         """One term: its state begins empty and ends with it."""
         events = EventReader(self._list_events)
-        logs = LogReader(lambda namespace, pod, name: read_log(self._client, namespace, pod, container=name))
+        logs = LogReader(
+            lambda namespace, pod, name: read_log(self._client, namespace, pod, container=name)
+        )
         reconciler = Reconciler(
             self._watch,
             signals=self._signals,
@@ -112,8 +117,8 @@ class Observer:
             logger.info("the observer does not act any more")
 
     async def _list_events(self, namespace: str, subject_uid: str) -> list[Object]:
-        """What the rules read of the Events on an object, or of a namespace; those that are too large, and what follows, are not
-        read.
+        """What the rules read of the Events on an object, or of a namespace; those that are too
+        large, and what follows, are not read.
         """
         if subject_uid:
             return await list_events(self._client, namespace, {"metadata": {"uid": subject_uid}})
@@ -127,6 +132,7 @@ class Observer:
                     return events
                 params["continue"] = page.token
         logger.warning(
-            "a namespace has too many Events to be read", extra={"namespace": namespace, "read": len(events)}
+            "a namespace has too many Events to be read",
+            extra={"namespace": namespace, "read": len(events)},
         )
         return events

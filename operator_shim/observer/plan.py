@@ -1,11 +1,14 @@
-"""Plans the commands for one launch, from the state of its objects and the memory of earlier plans. Pure.
+"""Plans the commands for one launch, from the state of its objects and the memory of earlier plans.
+Pure.
 
-Level-triggered: a plan follows from the state of the cluster, of the run's status and of what the workflow has accepted, whatever
-changed. Everything that it asks for is idempotent, so that a second leader does no harm. Times are those of the event loop's clock,
-in seconds. A memory takes a few hundred bytes, because there may be twelve thousand launches.
+Level-triggered: a plan follows from the state of the cluster, of the run's status and of what the
+workflow has accepted, whatever changed. Everything that it asks for is idempotent, so that a second
+leader does no harm. Times are those of the event loop's clock, in seconds. A memory takes a few
+hundred bytes, because there may be twelve thousand launches.
 
-A Job leaves the watch when it is deleted or labelled as ended. Everybody who may edit Jobs can label one, or remove the labels by
-which it is watched, so the labels alone prove nothing: the API server is asked, and a Job that has not finished gets them back.
+A Job leaves the watch when it is deleted or labelled as ended. Everybody who may edit Jobs can
+label one, or remove the labels by which it is watched, so the labels alone prove nothing: the API
+server is asked, and a Job that has not finished gets them back.
 """
 
 import math
@@ -71,7 +74,8 @@ class PatienceTiming:
     """Seconds until the API server is asked about a run or a Job without the other."""
 
     probe: float = 0.2
-    """Time for the status of a run to arrive after its Job left the watch; usually it says that the run has finished."""
+    """Time for the status of a run to arrive after its Job left the watch; usually it says that the
+    run has finished."""
 
     probe_again: float = 5.0
     """The time until it is asked again."""
@@ -80,14 +84,17 @@ class PatienceTiming:
     """Time for a Job's run to arrive in the watch, or for its end to be labelled."""
 
     finishing: float = 120.0
-    """The time for a Job whose Pod has succeeded: its controller may need half a minute to finish it, and then it is labelled."""
+    """The time for a Job whose Pod has succeeded: its controller may need half a minute to finish
+    it, and then it is labelled."""
 
     longest: float = 300.0
     """The longest time between two questions about a Job; it is doubled up to this."""
 
     def __post_init__(self) -> None:
         if not self.probe < self.probe_again < self.left_over < self.finishing < self.longest:
-            raise ValueError(f"needs probe < probe_again < left_over < finishing < longest, not {self}")
+            raise ValueError(
+                f"needs probe < probe_again < left_over < finishing < longest, not {self}"
+            )
 
 
 PATIENCE: Final = PatienceTiming()
@@ -108,7 +115,8 @@ class Command(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WantedSignal:
-    """A signal that the workflow has not acknowledged: `RUNNING` is sent as `started`, everything else as `ended`.
+    """A signal that the workflow has not acknowledged: `RUNNING` is sent as `started`, everything
+    else as `ended`.
 
     `WAITING` asks the workflow to provide what the Pod lacks.
     """
@@ -123,7 +131,8 @@ class WantedSignal:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The results of commands since the last plan: Events, the Job, and the signal that a workflow accepted."""
+    """The results of commands since the last plan: Events, the Job, and the signal that a workflow
+    accepted."""
 
     events: tuple[Object, ...] | None = None
     accepted: WantedSignal | None = None
@@ -138,8 +147,9 @@ NO_NEWS: Final = News()
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state of a launch. `job` is None if the watch does not have it; `pods` are the Job's that are not terminal, `ends` the
-    ends of others. `report` and `warm_up` were read from logs; `written` is the progress that was written last.
+    """The state of a launch. `job` is None if the watch does not have it; `pods` are the Job's that
+    are not terminal, `ends` the ends of others. `report` and `warm_up` were read from logs;
+    `written` is the progress that was written last.
     """
 
     now: float
@@ -168,8 +178,8 @@ class _Reads:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """About a Job that is not as expected: one that the watch does not have or, if `is_left_over`, one that has no run, or whose
-    run is past this launch.
+    """About a Job that is not as expected: one that the watch does not have or, if `is_left_over`,
+    one that has no run, or whose run is past this launch.
     """
 
     is_left_over: bool
@@ -190,7 +200,8 @@ class Memory:
     """Resource versions of the Job and its Pods when they were planned for last."""
     changed_at: float = 0.0
     announced: str | None = None
-    """The Pod whose start was announced and whose end was not, empty without such a Pod; None: the run's status says it."""
+    """The Pod whose start was announced and whose end was not, empty without such a Pod; None: the
+    run's status says it."""
 
     reads: _Reads = _Reads()
     wait_reason: Reason | None = None
@@ -213,8 +224,8 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The memory from now on, None if the launch need not be followed any more, and what to do now. `subject` is the UID of the
-    object whose Events are to be read.
+    """The memory from now on, None if the launch need not be followed any more, and what to do now.
+    `subject` is the UID of the object whose Events are to be read.
     """
 
     memory: Memory | None
@@ -223,7 +234,8 @@ class Plan:
 
 
 def plan(view: View, memory: Memory) -> Plan:
-    """Compare what the launch is doing with what its workflow and its run's status know, and plan the difference."""
+    """Compare what the launch is doing with what its workflow and its run's status know, and plan
+    the difference."""
     memory = _with_news(memory, view.news, now=view.now)
     if view.job is None:
         return _plan_missing(view, memory)
@@ -233,8 +245,8 @@ def plan(view: View, memory: Memory) -> Plan:
 
 
 def _with_news(memory: Memory, news: News, *, now: float) -> Memory:
-    """A workflow acknowledges a start, a Pod that was taken away and a request for help by accepting the signal; other signals by
-    what follows.
+    """A workflow acknowledges a start, a Pod that was taken away and a request for help by
+    accepting the signal; other signals by what follows.
     """
     if news.events is not None:
         memory = replace(memory, reads=replace(memory.reads, events=news.events))
@@ -245,22 +257,30 @@ def _with_news(memory: Memory, news: News, *, now: float) -> Memory:
         return replace(memory, signal=None, announced=accepted.pod_uid)
     if accepted.doing is Doing.TAKEN:
         return replace(memory, signal=None, announced="")
-    return replace(memory, signal=None, helped_at=now) if accepted.doing is Doing.WAITING else memory
+    return (
+        replace(memory, signal=None, helped_at=now) if accepted.doing is Doing.WAITING else memory
+    )
 
 
 def _plan_missing(view: View, memory: Memory) -> Plan:
-    """The watch does not have the Job. Its end is signalled once the API server has confirmed it and no Pod of it may run."""
+    """The watch does not have the Job. Its end is signalled once the API server has confirmed it
+    and no Pod of it may run."""
     if is_concluded(view.run, launch=memory.launch):
         return Plan(None)
     known, now = memory.question, view.now
-    question = _Question(is_left_over=False, due=now + PATIENCE.probe) if known is None or known.is_left_over else known
+    question = (
+        _Question(is_left_over=False, due=now + PATIENCE.probe)
+        if known is None or known.is_left_over
+        else known
+    )
     commands: tuple[Command, ...] = ()
     if view.news.was_asked:
         job, is_labelled = view.news.found, False
         is_gone = job is None or job["metadata"]["uid"] != memory.launch.job_uid
         if job is not None and not is_gone:
             is_labelled = wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {})
-            # The end of one that is labelled is judged elsewhere; the run's status should have followed the label.
+            # The end of one that is labelled is judged elsewhere; the run's status should have
+            # followed the label.
             is_gone = job_state.is_finished(job) and (question.is_labelled or not is_labelled)
         due = NEVER if is_gone else now + PATIENCE.probe_again
         question = replace(question, is_gone=is_gone, is_labelled=is_labelled, due=due)
@@ -275,27 +295,35 @@ def _plan_missing(view: View, memory: Memory) -> Plan:
 
 
 def _plan_left_over(view: View, job: Object, memory: Memory) -> Plan:
-    """Nothing is to be reported about this launch, as far as it is known. If that lasts, its Job is withdrawn."""
+    """Nothing is to be reported about this launch, as far as it is known. If that lasts, its Job is
+    withdrawn."""
     now, question = view.now, memory.question
     commands: tuple[Command, ...] = ()
     if question is None or not question.is_left_over:
         is_done = any(is_success(end, job) for end in _genuine_ends(view.ends, job))
-        patience = PATIENCE.finishing if is_done and not job_state.is_finished(job) else PATIENCE.left_over
+        patience = (
+            PATIENCE.finishing if is_done and not job_state.is_finished(job) else PATIENCE.left_over
+        )
         question = _Question(is_left_over=True, due=now + patience, pause=patience)
     elif question.due <= now:
         pause = LEFT_OVERS.longer(question.pause)
         question, commands = replace(question, due=now + pause, pause=pause), (Command.WITHDRAW,)
-    memory = replace(memory, question=question, signal=None, progress=None, wait_reason=None, log=None)
+    memory = replace(
+        memory, question=question, signal=None, progress=None, wait_reason=None, log=None
+    )
     return _scheduled(memory, commands, now=now)
 
 
 def _plan_present(view: View, job: Object, run: Object, memory: Memory) -> Plan:
     now = view.now
     genuine, planted = split_by_shape(view.pods, shape=shape_of_job(job))
-    pods = tuple(genuine) if planted else view.pods  # what a planted Pod says is no progress and no reason for waiting
+    # what a planted Pod says is no progress and no reason for waiting
+    pods = tuple(genuine) if planted else view.pods
     version = tuple(one["metadata"]["resourceVersion"] for one in (job, *pods))
     if version != memory.version:
-        memory = replace(memory, version=version, changed_at=now, reads=_read_soon(memory.reads, now=now))
+        memory = replace(
+            memory, version=version, changed_at=now, reads=_read_soon(memory.reads, now=now)
+        )
     seen = observe(
         job,
         pods,
@@ -308,7 +336,12 @@ def _plan_present(view: View, job: Object, run: Object, memory: Memory) -> Plan:
         warm_up=view.warm_up,
         changed=planted,
     )
-    memory = replace(memory, question=None, log=None, wait_reason=memory.wait_reason if seen.wait is not None else None)
+    memory = replace(
+        memory,
+        question=None,
+        log=None,
+        wait_reason=memory.wait_reason if seen.wait is not None else None,
+    )
     recheck = NEVER if seen.lost_in is None else now + seen.lost_in
     if seen.doing is Doing.RUNNING:
         return _scheduled(_plan_running(view, job, run, memory, seen), now=now, recheck=recheck)
@@ -330,7 +363,10 @@ def _plan_present(view: View, job: Object, run: Object, memory: Memory) -> Plan:
 def _unfollowed(run: Object, message: str) -> ShownProgress:
     """What has become of a launch that nothing follows, because the run's workflow is paused."""
     status = run.get("status") or {}
-    phase, since = Phase(status.get("phase") or Phase.PENDING), str(status.get("runningSince") or "")
+    phase, since = (
+        Phase(status.get("phase") or Phase.PENDING),
+        str(status.get("runningSince") or ""),
+    )
     return ShownProgress(phase, Reason.WORKFLOW_PAUSED, message, started_at=since)
 
 
@@ -347,11 +383,15 @@ def _before(memory: Memory, run: Object) -> Before:
     return Before(is_running=is_ours and status.get("phase") == Phase.RUNNING)
 
 
-def _plan_running(view: View, job: Object, run: Object, memory: Memory, seen: Observation) -> Memory:
-    """`Running` is written after the workflow has accepted the start, if it needs to know it for a clock."""
+def _plan_running(
+    view: View, job: Object, run: Object, memory: Memory, seen: Observation
+) -> Memory:
+    """`Running` is written after the workflow has accepted the start, if it needs to know it for a
+    clock."""
     launch, message = memory.launch, running_message(memory.launch, seen.pod_name)
     is_known = memory.announced is not None
-    has_clock = ANNOTATION_SECONDS_LEFT in (job["metadata"].get("annotations") or {})  # also if the limit came later
+    # also if the limit came later
+    has_clock = ANNOTATION_SECONDS_LEFT in (job["metadata"].get("annotations") or {})
     # Of several shards, another Pod represents the launch, which continues.
     is_another_shard = launch.shards > 1 and bool(memory.announced)
     status = run.get("status") or {}
@@ -363,7 +403,8 @@ def _plan_running(view: View, job: Object, run: Object, memory: Memory, seen: Ob
         memory = replace(memory, announced=seen.pod_uid)
     if memory.announced != seen.pod_uid:
         start = WantedSignal(Doing.RUNNING, pod_uid=seen.pod_uid, started_at=seen.started_at)
-        return replace(_wanting(memory, start, now=view.now), progress=None)  # why it waited is outdated
+        # why it waited is outdated
+        return replace(_wanting(memory, start, now=view.now), progress=None)
     log = (seen.pod_name, CONTAINER) if launch.is_builtin else None
     memory, report = replace(memory, signal=None, log=log), view.report
     reason = Reason.RUNNING
@@ -383,16 +424,27 @@ def _plan_running(view: View, job: Object, run: Object, memory: Memory, seen: Ob
 
 
 def _plan_waiting(
-    view: View, memory: Memory, wait: Wait | None, *, job: Object, pods: tuple[Object, ...], run: Object
+    view: View,
+    memory: Memory,
+    wait: Wait | None,
+    *,
+    job: Object,
+    pods: tuple[Object, ...],
+    run: Object,
 ) -> tuple[Memory, str]:
-    """The memory, and the UID of the object whose Events are to be read now, empty if they are not."""
+    """The memory, and the UID of the object whose Events are to be read now, empty if they are
+    not."""
     now, pod, wanted = view.now, newest(list(pods)), None
     is_to_help = now - memory.helped_at >= SIGNALS.longest
     if is_to_help and wait is not None and wait.lacks_contract and pod is not None:
         wanted = WantedSignal(Doing.WAITING, pod_uid=pod["metadata"]["uid"])
     elif is_to_help and wait is not None and wait.lacks_room:
         wanted = WantedSignal(Doing.WAITING)
-    log = (pod["metadata"]["name"], WARM_UP_CONTAINER) if pod is not None and is_warming_up(pod) else None
+    log = (
+        (pod["metadata"]["name"], WARM_UP_CONTAINER)
+        if pod is not None and is_warming_up(pod)
+        else None
+    )
     memory = replace(_wanting(memory, wanted, now=now), log=log)
     if wait is None:
         return replace(memory, progress=None), ""
@@ -412,22 +464,31 @@ def _plan_waiting(
 
 
 def _read_soon(reads: _Reads, *, now: float) -> _Reads:
-    """The reads become frequent again. One that is due earlier, because of an earlier change, is not postponed."""
+    """The reads become frequent again. One that is due earlier, because of an earlier change, is
+    not postponed."""
     return replace(reads, due=min(reads.due, now + EVENTS.first), pause=EVENTS.first)
 
 
 def _wanting(memory: Memory, signal: WantedSignal | None, *, now: float) -> Memory:
-    """Plan a signal. The same one again keeps its plan: `started_at` may differ when a clock is corrected."""
+    """Plan a signal. The same one again keeps its plan: `started_at` may differ when a clock is
+    corrected."""
     known = memory.signal
-    if known is not None and signal is not None and (known.doing, known.pod_uid) == (signal.doing, signal.pod_uid):
+    if (
+        known is not None
+        and signal is not None
+        and (known.doing, known.pod_uid) == (signal.doing, signal.pod_uid)
+    ):
         return memory
     return replace(memory, signal=replace(signal, due=now) if signal is not None else None)
 
 
 def _reporting(memory: Memory, progress: ShownProgress, view: View, run: Object) -> Memory:
-    """Plan a write of the status, unless it says this already or is not, or no longer, about this launch."""
+    """Plan a write of the status, unless it says this already or is not, or no longer, about this
+    launch."""
     if view.pause:
-        progress = replace(progress, reason=Reason.WORKFLOW_PAUSED, message=f"{progress.message}; {view.pause}")
+        progress = replace(
+            progress, reason=Reason.WORKFLOW_PAUSED, message=f"{progress.message}; {view.pause}"
+        )
     status = run.get("status") or {}
     is_ours = (status.get("jobStatus") or {}).get("uid") == memory.launch.job_uid
     is_written = (status.get("phase"), status.get("reason")) == (progress.phase, progress.reason)
@@ -445,18 +506,28 @@ def _reporting(memory: Memory, progress: ShownProgress, view: View, run: Object)
 
 
 def _scheduled(
-    memory: Memory, commands: tuple[Command, ...] = (), *, now: float, recheck: float = NEVER, subject: str = ""
+    memory: Memory,
+    commands: tuple[Command, ...] = (),
+    *,
+    now: float,
+    recheck: float = NEVER,
+    subject: str = "",
 ) -> Plan:
-    """The plan with the signal and the write that are due, and with the time at which something else is."""
+    """The plan with the signal and the write that are due, and with the time at which something
+    else is."""
     signal, written_at, write_due = memory.signal, memory.written_at, NEVER
     if signal is not None and signal.due <= now:
         commands = (*commands, Command.SIGNAL)
         pause = SIGNALS.longer(signal.pause)
-        signal = replace(signal, due=now + signal.pause, pause=pause, times_sent=signal.times_sent + 1)
+        signal = replace(
+            signal, due=now + signal.pause, pause=pause, times_sent=signal.times_sent + 1
+        )
     if (progress := memory.progress) is not None:
         patience = START_SECONDS if progress.reason in USUAL_WAITS else SETTLE_SECONDS
         needs_attention = progress.phase is not Phase.PENDING or progress.is_warning
-        write_due = max(written_at + STATUS_SECONDS, memory.wanted_at + (0.0 if needs_attention else patience))
+        write_due = max(
+            written_at + STATUS_SECONDS, memory.wanted_at + (0.0 if needs_attention else patience)
+        )
     if write_due <= now:
         commands = (*commands, Command.WRITE)
         written_at, write_due = now, now + STATUS_SECONDS

@@ -1,7 +1,8 @@
-"""Reads the Events of Jobs and Pods that wait, and the logs of our programs in Pods that run or wait for their model.
+"""Reads the Events of Jobs and Pods that wait, and the logs of our programs in Pods that run or
+wait for their model.
 
-Within a budget of requests per second, in tasks of their own: a log comes from the node's kubelet, which may be slow or dead, and
-a read never delays anything but other reads.
+Within a budget of requests per second, in tasks of their own: a log comes from the node's kubelet,
+which may be slow or dead, and a read never delays anything but other reads.
 """
 
 import asyncio
@@ -28,20 +29,23 @@ LOGS = Backoff(5.0, 300.0)
 """The pauses between two reads of a log, after failures."""
 
 FEW = 3
-"""Requests of a namespace up to which each object's Events are read on their own. The API server reads all Events of the
-namespace for each of them: thousands of Jobs that a quota blocks would make it do little else."""
+"""Requests of a namespace up to which each object's Events are read on their own. The API server
+reads all Events of the namespace for each of them: thousands of Jobs that a quota blocks would make
+it do little else."""
 
 NAMESPACE_PAUSE = 5.0
 """Seconds between two reads of all Events of a namespace."""
 
 ListEvents = Callable[[str, str], Awaitable[list[Object]]]
-"""The Events in that namespace of the object of that UID, or of all objects if it is empty. Raises KubeError."""
+"""The Events in that namespace of the object of that UID, or of all objects if it is empty. Raises
+KubeError."""
 
 OnEvents = Callable[[Key, tuple[Object, ...]], None]
 """Called with the key of the Job and the trimmed Events, unless they could not be read."""
 
 ReadLog = Callable[[str, str, str], Awaitable[str]]
-"""The last lines of the log of a container: namespace and name of its Pod, its own name. Raises KubeError."""
+"""The last lines of the log of a container: namespace and name of its Pod, its own name. Raises
+KubeError."""
 
 OnLog = Callable[[Key, str], None]
 """Called with the key of the Job and the last lines of the log, each time it was read."""
@@ -61,7 +65,8 @@ class EventReader:
         await self._queue.run()
 
     def request(self, key: Key, subject_uid: str, on_events: OnEvents) -> None:
-        """Read the Events of an object in the Job's namespace soon; a request that is pending is replaced."""
+        """Read the Events of an object in the Job's namespace soon; a request that is pending is
+        replaced."""
         namespace, now = key[0], asyncio.get_running_loop().time()
         self._requests.setdefault(namespace, {})[key] = subject_uid, on_events
         pause = self._paused.get(namespace, now) - now
@@ -94,7 +99,9 @@ class EventReader:
         by_subject: dict[str, list[Object]] = {}
         for event in found:
             with surviving("the reading of an Event", about=namespace):
-                by_subject.setdefault(str((event.get("involvedObject") or {}).get("uid", "")), []).append(event)
+                by_subject.setdefault(
+                    str((event.get("involvedObject") or {}).get("uid", "")), []
+                ).append(event)
         for key, (subject_uid, on_events) in requests.items():
             with surviving("the reading of an object's Events", about=key):
                 on_events(key, trim_events(by_subject.get(subject_uid, ())))
@@ -118,13 +125,16 @@ class _FollowedLog:
 
 
 class LogReader:
-    """Run it as one task. Logs are read in turn; one that cannot be read is tried less and less often."""
+    """Run it as one task. Logs are read in turn; one that cannot be read is tried less and less
+    often."""
 
     def __init__(self, read_log: ReadLog) -> None:
         self._read_log = read_log
         self._rate = _RateLimit()
         self._followed: dict[Key, _FollowedLog] = {}
-        self._queue: WorkQueue[Key] = WorkQueue(self._read, workers=LOG_READERS, group=lambda key: key[0])
+        self._queue: WorkQueue[Key] = WorkQueue(
+            self._read, workers=LOG_READERS, group=lambda key: key[0]
+        )
 
     async def run(self) -> None:
         await self._queue.run()

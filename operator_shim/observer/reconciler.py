@@ -1,8 +1,8 @@
 """Plans for each launch whenever something about it has changed, and executes the plans.
 
-A plan reads the caches and makes no request. Commands wait in lanes with workers of their own, so that a slow Temporal delays no
-status and a slow API server no signal. A command says that something is due; what is sent or written is what the memory wants
-when its turn has come.
+A plan reads the caches and makes no request. Commands wait in lanes with workers of their own, so
+that a slow Temporal delays no status and a slow API server no signal. A command says that something
+is due; what is sent or written is what the memory wants when its turn has come.
 """
 
 import asyncio
@@ -71,7 +71,8 @@ class Reconciler:
         metrics: Metrics,
         pause_of: Callable[[RunRef], str] = lambda _run: "",
     ) -> None:
-        """`sign` writes how Pods have ended in a form that workers trust; `pause_of` is as in the watch of workloads."""
+        """`sign` writes how Pods have ended in a form that workers trust; `pause_of` is as in the
+        watch of workloads."""
         self._workloads = workloads
         self._signals = signals
         self._writer = writer
@@ -88,7 +89,13 @@ class Reconciler:
         )
 
         def lane(workers: int, name: str) -> WorkQueue[tuple[Command, Key]]:
-            return WorkQueue(self._execute, workers=workers, group=lambda task: task[1][0], metrics=metrics, name=name)
+            return WorkQueue(
+                self._execute,
+                workers=workers,
+                group=lambda task: task[1][0],
+                metrics=metrics,
+                name=name,
+            )
 
         questions = lane(QUESTIONS, "questions")
         self._lanes: dict[Command, WorkQueue[tuple[Command, Key]]] = {
@@ -103,13 +110,17 @@ class Reconciler:
         self._queue.add(key)
 
     async def run(self) -> None:
-        """Plan for everything, then for whatever changes, until cancelled. What has ended while nobody acted comes first: of
-        thousands of Jobs, most go on.
+        """Plan for everything, then for whatever changes, until cancelled. What has ended while
+        nobody acted comes first: of thousands of Jobs, most go on.
         """
         for key in self._workloads.job_keys():
             with surviving("the first look at a Job", about=key):
                 job = self._workloads.job(key)
-                has_ended = job is None or job_state.is_finished(job) or not self._workloads.pods_of(uid_of(job))
+                has_ended = (
+                    job is None
+                    or job_state.is_finished(job)
+                    or not self._workloads.pods_of(uid_of(job))
+                )
                 self._queue.add(key, background=not has_ended)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._queue.run())
@@ -141,14 +152,20 @@ class Reconciler:
     def _follow(self, key: Key, job: Object | None) -> _Followed | None:
         """The launch that matters: of a Job that is gone until its end is acknowledged."""
         known = self._followed.get(key)
-        if job is None or (known and known.memory.version and known.memory.launch.job_uid == job["metadata"]["uid"]):
+        if job is None or (
+            known and known.memory.version and known.memory.launch.job_uid == job["metadata"]["uid"]
+        ):
             return known
         launch = Launch.of_job(job)
         if launch is None:
             return known
         run = self._workloads.run_of(launch.run)
         named = Launch.of_run(run) if run is not None else None
-        is_another = named is not None and named.job_name == launch.job_name and named.job_uid != launch.job_uid
+        is_another = (
+            named is not None
+            and named.job_name == launch.job_name
+            and named.job_uid != launch.job_uid
+        )
         if named is not None and is_another and not is_concluded(run, launch=named):
             launch = named
         if known is None or known.memory.launch != launch:
@@ -200,7 +217,8 @@ class Reconciler:
                 self._lanes[command].add((command, key))
 
     async def _execute(self, task: tuple[Command, Key]) -> None:
-        """Execute a command, and plan again with its result. The lane repeats a command that fails."""
+        """Execute a command, and plan again with its result. The lane repeats a command that
+        fails."""
         command, key = task
         followed = self._followed.get(key)
         if followed is None:
@@ -228,7 +246,10 @@ class Reconciler:
             return
         if signal.doing is Doing.RUNNING:
             started = Started(
-                job_uid=launch.job_uid, launch=launch.launch, pod_uid=signal.pod_uid, started_at=signal.started_at
+                job_uid=launch.job_uid,
+                launch=launch.launch,
+                pod_uid=signal.pod_uid,
+                started_at=signal.started_at,
             )
             is_accepted = await self._signals.started(launch.run, started)
         else:
@@ -236,7 +257,9 @@ class Reconciler:
             pod_uid = signal.pod_uid if signal.doing.needs_judgement else ""
             ends = self._sign(self._workloads.remembered_ends(launch.job_uid))
             ended = Ended(job_uid=launch.job_uid, launch=launch.launch, pod_uid=pod_uid, ends=ends)
-            is_accepted = await self._signals.ended(launch.run, ended, is_repeated=signal.times_sent > 1)
+            is_accepted = await self._signals.ended(
+                launch.run, ended, is_repeated=signal.times_sent > 1
+            )
         fields = {"job": launch.job_name, "doing": str(signal.doing)}
         logger.info("signalled" if is_accepted else "no workflow to signal", extra=fields)
         if is_accepted:

@@ -1,7 +1,8 @@
 """The shim's view of the cluster: the installation's live Jobs, their Pods, and quotas.
 
-Caches with trimmed objects, shared by everything in the process; nothing here writes. Pods are indexed by the
-UID of the Job that controls them. Pods that are terminal are not cached; their ends are remembered for a while.
+Caches with trimmed objects, shared by everything in the process; nothing here writes. Pods are
+indexed by the UID of the Job that controls them. Pods that are terminal are not cached; their ends
+are remembered for a while.
 """
 
 import asyncio
@@ -23,26 +24,32 @@ from operator_shim.run_terms import UNFINISHED, has_ended, quota
 from operator_shim.run_watch import RunWatch, SharedParts
 
 JOBS_LIMIT = 5_000
-"""Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container ended: with a termination message
-of up to 4 KiB for each Pod, 20 MiB if each Job has one."""
+"""Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container
+ended: with a termination message of up to 4 KiB for each Pod, 20 MiB if each Job has one."""
 
 PODS_LIMIT = 256
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
-"""Field selector of the Pods' LIST. The WATCH goes without: with it, the end of a Pod would not be delivered."""
+"""Field selector of the Pods' LIST. The WATCH goes without: with it, the end of a Pod would not be
+delivered."""
 
 Wake = Callable[[Key], None]
-"""Called with the key of a Job when it, one of its Pods or its run changed. Must return at once and not raise."""
+"""Called with the key of a Job when it, one of its Pods or its run changed. Must return at once and
+not raise."""
 
 OnRoom = Callable[[str], None]
-"""Called with a namespace in which runs wait for a quota and there may be room: a quota says so, whoever made it, or a Job has
-ended, because a run that waits may delete it then. Must return at once and not raise."""
+"""Called with a namespace in which runs wait for a quota and there may be room: a quota says so,
+whoever made it, or a Job has ended, because a run that waits may delete it then. Must return at
+once and not raise."""
 
 
 class WorkloadWatch:
-    """Run it as one task, beside the watch of runs. It shows what installations in the cluster of `installation` created."""
+    """Run it as one task, beside the watch of runs. It shows what installations in the cluster of
+    `installation` created."""
 
-    def __init__(self, client: KubeClient, *, runs: RunWatch, namespaces: Namespaces, installation: str) -> None:
+    def __init__(
+        self, client: KubeClient, *, runs: RunWatch, namespaces: Namespaces, installation: str
+    ) -> None:
         self._installation = installation
         self._runs = runs
         runs.subscribe(self._on_run)
@@ -84,7 +91,8 @@ class WorkloadWatch:
                 tasks.create_task(informer.run())
 
     async def synced(self) -> None:
-        """Return once all collections but the quotas, without which only runs that wait for one wait longer, have been listed."""
+        """Return once all collections but the quotas, without which only runs that wait for one
+        wait longer, have been listed."""
         for informer in (self._runs, self._jobs, self._pods):
             await informer.synced()
 
@@ -98,15 +106,22 @@ class WorkloadWatch:
         return self._jobs.get(*key)
 
     def run_of(self, ref: RunRef) -> Object | None:
-        """The run; None if it has finished, is gone, is another one of that name, or is a schedule."""
+        """The run; None if it has finished, is gone, is another one of that name, or is a
+        schedule."""
         run = self._runs.seen(ref)
-        return None if run is None or has_ended(run) or run["spec"].get("schedule") is not None else run
+        return (
+            None
+            if run is None or has_ended(run) or run["spec"].get("schedule") is not None
+            else run
+        )
 
     def job_keys(self) -> Iterable[Key]:
         return self._jobs.keys()
 
     def all_runs(self) -> list[Object]:
-        return [run for _, run in self._runs.find(UNFINISHED) if run["spec"].get("schedule") is None]
+        return [
+            run for _, run in self._runs.find(UNFINISHED) if run["spec"].get("schedule") is None
+        ]
 
     def pods_of(self, job_uid: str) -> tuple[Object, ...]:
         return self._pods_by_job.get(job_uid, ())
@@ -127,18 +142,22 @@ class WorkloadWatch:
             self._wake((run.namespace, name))
 
     def pause_of(self, run: RunRef) -> str:
-        """What the status of the run says about its paused workflow; empty if that is not paused."""
+        """What the status of the run says about its paused workflow; empty if that is not
+        paused."""
         return self._pauses.get(run.uid, "")
 
     def runs_without_room(self, namespace: str) -> list[RunRef]:
-        """The runs whose Job a quota rejects, those first that have waited longest. Of a Job whose Pod is rejected, Kubernetes'
-        controller tries again by itself.
+        """The runs whose Job a quota rejects, those first that have waited longest. Of a Job whose
+        Pod is rejected, Kubernetes' controller tries again by itself.
         """
         waiting = self._runs.find(quota(namespace))
-        return [RunRef.of(run) for _, run in waiting if self.job((namespace, job_name_of(run))) is None]
+        return [
+            RunRef.of(run) for _, run in waiting if self.job((namespace, job_name_of(run))) is None
+        ]
 
     def subscribe(self, wake: Wake, *, on_room: OnRoom) -> None:
-        """Call both from now on, for what their types say, and `on_room` for each namespace in which runs wait already."""
+        """Call both from now on, for what their types say, and `on_room` for each namespace in
+        which runs wait already."""
         self._subscriber = wake, on_room
         for namespace in {run["metadata"]["namespace"] for run in self.all_runs()}:
             self._report_room(namespace)
@@ -157,7 +176,8 @@ class WorkloadWatch:
         return is_of_same_cluster(label, installation=self._installation)
 
     def _take_pod(self, pod: Object) -> Object | None:
-        """A Pod is found by the Job that controls it, which may have been taken over from an installation with another id."""
+        """A Pod is found by the Job that controls it, which may have been taken over from an
+        installation with another id."""
         if not self._is_ours(pod) and controller_of(pod) is None:
             return None
         if pod_state.is_terminal(pod) and controller_of(pod) is not None:
@@ -190,7 +210,11 @@ class WorkloadWatch:
         if after is not None and (controller := controller_of(after)) is not None:
             self._pods_by_job[controller] = (*self.pods_of(controller), after)
         for pod in (before, after):
-            job = (pod["metadata"].get("labels") or {}).get(JOB_NAME_LABEL) if pod is not None else None
+            job = (
+                (pod["metadata"].get("labels") or {}).get(JOB_NAME_LABEL)
+                if pod is not None
+                else None
+            )
             if job is not None:
                 self._wake((key[0], job))
                 return

@@ -9,7 +9,8 @@ from inferrun.plugins import Batch, Block, JsonRecords, Records
 
 @dataclass(slots=True)
 class _Held:
-    """A block, of which the first records may have been taken. What is left is not copied for each request."""
+    """A block, of which the first records may have been taken. What is left is not copied for each
+    request."""
 
     block: Batch
     size: int
@@ -25,8 +26,8 @@ class _Held:
 class Batching:
     """Holds the records that are read and not yet part of a request.
 
-    `wanted` returns how many records the next request has; it is asked again for each, because it follows the model's speed. A
-    request has fewer records if they exceed `max_bytes`.
+    `wanted` returns how many records the next request has; it is asked again for each, because it
+    follows the model's speed. A request has fewer records if they exceed `max_bytes`.
     """
 
     def __init__(self, wanted: Callable[[], int], *, max_bytes: int) -> None:
@@ -39,7 +40,13 @@ class Batching:
 
     def add(self, block: Block, *, first: int) -> None:
         """Hold a block whose first record has the index `first`."""
-        batch = Batch(first=first, records=block.records, ids=block.ids, copied=block.copied, errors=block.errors)
+        batch = Batch(
+            first=first,
+            records=block.records,
+            ids=block.ids,
+            copied=block.copied,
+            errors=block.errors,
+        )
         held = _Held(batch, batch.nbytes)
         self._held.append(held)
         self._records += len(held)
@@ -47,7 +54,8 @@ class Batching:
         self._next = first + len(batch)
 
     def has_gap(self, first: int) -> bool:
-        """Return whether a record with the index `first` does not follow the held ones, so that these must be flushed before."""
+        """Return whether a record with the index `first` does not follow the held ones, so that
+        these must be flushed before."""
         return bool(self._held) and first != self._next
 
     def full(self) -> Iterator[Batch]:
@@ -64,7 +72,8 @@ class Batching:
         parts = [self._take(self._wanted(), self._max_bytes)]
         count, size = len(parts[0]), parts[0].nbytes
         while self._held and (left := self._wanted() - count) > 0:
-            if size + self._held[0].size // len(self._held[0]) > self._max_bytes:  # that of one more record, as usual
+            # that of one more record, as usual
+            if size + self._held[0].size // len(self._held[0]) > self._max_bytes:
                 break
             part = self._take(left, self._max_bytes - size)
             parts.append(part)
@@ -93,7 +102,9 @@ def _joined(parts: list[Batch]) -> Batch:
         return first
     has_ids = any(part.ids for part in parts)
     ids = [one for part in parts for one in (part.ids or [None] * len(part))] if has_ids else ()
-    errors = {part.first - first.first + at: error for part in parts for at, error in part.errors.items()}
+    errors = {
+        part.first - first.first + at: error for part in parts for at, error in part.errors.items()
+    }
     return Batch(
         first=first.first,
         records=first.records.join([part.records for part in parts[1:]]),
@@ -108,5 +119,7 @@ def _copied_of(parts: Sequence[Batch]) -> Records | None:
     first = next((part.copied for part in parts if part.copied is not None), None)
     if first is None:
         return None
-    found = [JsonRecords([b""] * len(part)) if part.copied is None else part.copied for part in parts]
+    found = [
+        JsonRecords([b""] * len(part)) if part.copied is None else part.copied for part in parts
+    ]
     return found[0].join(found[1:])

@@ -1,8 +1,8 @@
 """The stages between the seams: read, send, write, commit. Each is bounded.
 
-Results are written in input order, each chunk by its own writer. While a request waits for a retry, later ones overtake it and
-are held in the reorder window until it has succeeded. A full window blocks the reader, so memory depends on the limits and not
-on the input.
+Results are written in input order, each chunk by its own writer. While a request waits for a retry,
+later ones overtake it and are held in the reorder window until it has succeeded. A full window
+blocks the reader, so memory depends on the limits and not on the input.
 """
 
 import asyncio
@@ -39,17 +39,20 @@ from runner.sending.sender import Sender
 _REPORT_SECONDS = 2.0
 
 _INVALID_IN_A_ROW = 1000
-"""Records without a valid one in between that end the run: then the rest of the input is of another form."""
+"""Records without a valid one in between that end the run: then the rest of the input is of another
+form."""
 
 
 class Work(Protocol):
     """The chunks that are left to predict."""
 
     async def take(self) -> Chunk | None:
-        """Return the next chunk, which no other Pod is known to predict; None if all are taken at the moment."""
+        """Return the next chunk, which no other Pod is known to predict; None if all are taken at
+        the moment."""
 
     async def wait_for_more(self) -> bool:
-        """Wait until there may be another chunk; False if all chunks of the run are committed, or will be by this Pod."""
+        """Wait until there may be another chunk; False if all chunks of the run are committed, or
+        will be by this Pod."""
 
     def add(self, chunk: int, commit: ChunkCommit) -> None:
         """Count a chunk that was committed."""
@@ -111,7 +114,12 @@ class Pipeline:
             lookahead=lambda: self._sender.lookahead,
         )
         self._sender = Sender(
-            model, self._window, limits=limits, budget=self._budget, recall=recall, on_note=self._take_note
+            model,
+            self._window,
+            limits=limits,
+            budget=self._budget,
+            recall=recall,
+            on_note=self._take_note,
         )
         self._note = ""
         """Why requests are sent alone, for people; empty if they are not."""
@@ -124,8 +132,11 @@ class Pipeline:
         )  # bounded by the window
         self._invalid = 0
 
-    async def run(self, plan: InputPlan, checkpoint: Checkpoint, work: Work | None = None) -> Counts:
-        """Predict and commit the missing chunks, or those of `work`, and return the counts of the whole run.
+    async def run(
+        self, plan: InputPlan, checkpoint: Checkpoint, work: Work | None = None
+    ) -> Counts:
+        """Predict and commit the missing chunks, or those of `work`, and return the counts of the
+        whole run.
 
         Raises TooManyErrors, alone or in a group, if more records fail than may.
         """
@@ -152,7 +163,11 @@ class Pipeline:
 
     def report(self) -> None:
         """Report the counts, and how requests are sent."""
-        slots, records, requests = self._sender.slots, self._sender.sizer.rows, self._sender.requests
+        slots, records, requests = (
+            self._sender.slots,
+            self._sender.sizer.rows,
+            self._sender.requests,
+        )
         counts = replace(
             self._work.counts,
             batch_records=records,
@@ -189,7 +204,9 @@ class Pipeline:
             if first + len(block.records) > chunk.stop:
                 break
             invalid = invalid_of(block)
-            self._invalid = self._invalid + len(invalid) if len(block.errors) == len(block.records) else 0
+            self._invalid = (
+                self._invalid + len(invalid) if len(block.errors) == len(block.records) else 0
+            )
             if invalid and self._invalid >= _INVALID_IN_A_ROW and not budget.is_limited:
                 text = f"{self._invalid} records in a row are not valid; {invalid[0].message}"
                 raise InputError(text, is_retryable=False)
@@ -201,7 +218,9 @@ class Pipeline:
                 first += len(part.records)
                 await self._dispatch(self._batching.full(), group)
         if block is not None or first != chunk.stop:
-            raise InputError(f"chunk {chunk.index} does not have {chunk.records} records any more; the input changed")
+            raise InputError(
+                f"chunk {chunk.index} does not have {chunk.records} records any more; the input changed"
+            )
 
     async def _dispatch(self, requests: Iterator[Batch], group: asyncio.TaskGroup) -> None:
         await self._window.wait_for_lookahead()
@@ -211,9 +230,11 @@ class Pipeline:
             await self._window.wait_for_lookahead()
 
     async def _write(self) -> None:
-        """Divide the results among the writers of their chunks, and commit each chunk with its last result.
+        """Divide the results among the writers of their chunks, and commit each chunk with its last
+        result.
 
-        While chunks are being committed, a store that commits several at a time gets the results of the next ones.
+        While chunks are being committed, a store that commits several at a time gets the results of
+        the next ones.
         """
         sink, writer = self._sink, None
         at_a_time = sink.abilities.commits_at_a_time
@@ -243,13 +264,15 @@ class Pipeline:
 
     async def _commit(self, chunk: Chunk, writer: ChunkWriter) -> None:
         self._work.add(chunk.index, await writer.commit())
-        self._budget.check_committed(self._work.counts.failed)  # some results do not fit the columns of the output
+        # some results do not fit the columns of the output
+        self._budget.check_committed(self._work.counts.failed)
         if self._sink.abilities.commits_chunks:
             self.report()
 
 
 def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:
-    """Divide a block, whose first record has the index `first`, before the record `at` if it contains that one."""
+    """Divide a block, whose first record has the index `first`, before the record `at` if it
+    contains that one."""
     before = at - first
     if not 0 < before < len(block.records):
         yield block

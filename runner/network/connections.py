@@ -1,7 +1,8 @@
 """The connections of the runner, under the policy that refuses addresses which runs must not reach.
 
-The decision is made for each connection, when the socket is created: names have been resolved by then, whatever spelling
-an address had, and a name that resolves differently a second time is judged a second time.
+The decision is made for each connection, when the socket is created: names have been resolved by
+then, whatever spelling an address had, and a name that resolves differently a second time is judged
+a second time.
 """
 
 import asyncio
@@ -23,16 +24,20 @@ RESOLVE_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 10.0
 """Timeout for establishing a connection in seconds; within a cluster it takes milliseconds."""
 
-_AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]]
+_AddressInfo = tuple[
+    int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]
+]
 
 
 def lifetime_of(seconds: float) -> float:
-    """Seconds after which a connection is replaced: up to half less, so that not all are replaced at the same time."""
+    """Seconds after which a connection is replaced: up to half less, so that not all are replaced
+    at the same time."""
     return seconds * random.uniform(0.5, 1.0)  # noqa: S311  not for security
 
 
 class AddressRefused(OSError):
-    """Runs must not connect to the server's address. The text is the same for all addresses of a name that have the same fault."""
+    """Runs must not connect to the server's address. The text is the same for all addresses of a
+    name that have the same fault."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -56,12 +61,17 @@ class Connections:
         return socket.socket(family, kind, protocol)
 
     async def resolve(self, host: str, port: int) -> list[str]:
-        """Return the addresses of a name that are not refused, those of each family in random order.
+        """Return the addresses of a name that are not refused, those of each family in random
+        order.
 
         Raises AddressRefused if all are refused, and OSError if it has none.
         """
-        found = self._allowed(await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM), port)
-        return sorted(random.sample(found, len(found)), key=lambda one: (":" in one) != (":" in found[0]))
+        found = self._allowed(
+            await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM), port
+        )
+        return sorted(
+            random.sample(found, len(found)), key=lambda one: (":" in one) != (":" in found[0])
+        )
 
     def _allowed(self, infos: Sequence[_AddressInfo], port: int) -> list[str]:
         found = list(dict.fromkeys(str(info[4][0]) for info in infos))
@@ -72,18 +82,21 @@ class Connections:
         return allowed
 
     def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses of a name that are not refused. Blocks. Raises AddressRefused if all are, and OSError if it has none."""
+        """The addresses of a name that are not refused. Blocks. Raises AddressRefused if all are,
+        and OSError if it has none."""
         return self._allowed(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), port)
 
     async def check(self, host: str, port: int) -> None:
-        """Raise AddressRefused if a name resolves to a refused address; a name that cannot be resolved passes."""
+        """Raise AddressRefused if a name resolves to a refused address; a name that cannot be
+        resolved passes."""
         for address in await _resolve(host):
             if why := self._policy.refusal(address, port):
                 raise AddressRefused(why)
 
 
 async def open_connections(limits: Limits) -> Connections:
-    """The connections that these limits allow. Raises ValueError for an invalid list of addresses."""
+    """The connections that these limits allow. Raises ValueError for an invalid list of
+    addresses."""
     refused, resolved = parse_targets(limits.refused_addresses), list[Target]()
     for one in refused:
         if one.network is None:

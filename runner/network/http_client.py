@@ -1,9 +1,11 @@
-"""The HTTP client of model servers, data handlers, web inputs and probes: aiohttp under the policy of `runner.network.connections`.
+"""The HTTP client of model servers, data handlers, web inputs and probes: aiohttp under the policy
+of `runner.network.connections`.
 
-Each request is sent once, except that aiohttp repeats one with an idempotent method if the connection is lost at once; callers
-decide about other retries. Redirects, cookies and the environment's proxies are not used. Callers also
-limit how many requests are sent at a time; there are as many connections. The address of each one is judged when its socket is
-created, after name resolution.
+Each request is sent once, except that aiohttp repeats one with an idempotent method if the
+connection is lost at once; callers decide about other retries. Redirects, cookies and the
+environment's proxies are not used. Callers also limit how many requests are sent at a time; there
+are as many connections. The address of each one is judged when its socket is created, after name
+resolution.
 """
 
 import asyncio
@@ -23,7 +25,13 @@ from yarl import URL
 
 from inferrun.plugins import FaultKind, Limits
 from inferrun.plugins.http import ExchangeFailed, read_start
-from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, lifetime_of, open_connections
+from runner.network.connections import (
+    CONNECT_SECONDS,
+    AddressRefused,
+    Connections,
+    lifetime_of,
+    open_connections,
+)
 from runner.network.network_failures import (
     UNKNOWN_AUTHORITY,
     describe_connect_timeout,
@@ -37,7 +45,8 @@ _HEADER_BYTES: Final = 64 * 1024
 """Maximum bytes of a header. Servers accept headers of 8 to 64 KiB."""
 
 _SLICE: Final = 256 * 1024
-"""Bytes of a body that are handed to the connection at a time. What the kernel does not take at once is copied."""
+"""Bytes of a body that are handed to the connection at a time. What the kernel does not take at
+once is copied."""
 
 Body: TypeAlias = bytes | Sequence[memoryview]
 """The body of a request: one text, or parts that are sent one after the other and never joined."""
@@ -89,10 +98,16 @@ class _Pool:
 
 
 class AiohttpClient:
-    """Sends requests over connections that are replaced after a while, because a balancer chooses a server for each of them."""
+    """Sends requests over connections that are replaced after a while, because a balancer chooses a
+    server for each of them."""
 
     def __init__(
-        self, connections: Connections, *, timeout: aiohttp.ClientTimeout, lifetime: float, tls: ssl.SSLContext | None
+        self,
+        connections: Connections,
+        *,
+        timeout: aiohttp.ClientTimeout,
+        lifetime: float,
+        tls: ssl.SSLContext | None,
     ) -> None:
         """`lifetime` is in seconds. Without `tls`, the image's authorities are used."""
         self._connections = connections
@@ -112,7 +127,8 @@ class AiohttpClient:
         proxy: str | None = None,
         is_raw: bool = False,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send one request and yield the response before its body. Raises ExchangeFailed, also while the body is read.
+        """Send one request and yield the response before its body. Raises ExchangeFailed, also
+        while the body is read.
 
         `is_raw`: a compressed body is not decompressed.
         """
@@ -123,8 +139,10 @@ class AiohttpClient:
                 target = urlsplit(str(url))
                 port = target.port or (443 if target.scheme == "https" else 80)
                 await self._connections.check(target.hostname or "", port)
-            if self._tls is None and (proxy or str(url)[:5].lower() != "http:"):  # its creation takes 20 ms
-                # Not aiohttp's own context, which it created when it was imported: the CA bundle was not known then.
+            # its creation takes 20 ms
+            if self._tls is None and (proxy or str(url)[:5].lower() != "http:"):
+                # Not aiohttp's own context, which it created when it was imported: the CA bundle
+                # was not known then.
                 self._tls = ssl.create_default_context()
             async with pool.session.request(
                 method,
@@ -154,15 +172,20 @@ class AiohttpClient:
         limit: int,
         proxy: str | None = None,
     ) -> Response:
-        """Send one request and return its response. Raises ExchangeFailed; ResponseTooLarge if the body exceeds `limit` bytes."""
+        """Send one request and return its response. Raises ExchangeFailed; ResponseTooLarge if the
+        body exceeds `limit` bytes."""
         sent: bytes | _Parts | None = None
         if body is not None:
             parts = [memoryview(body)] if isinstance(body, bytes) else body
-            sent = b"".join(parts) if sum(part.nbytes for part in parts) <= _SLICE else _Parts(parts)
+            sent = (
+                b"".join(parts) if sum(part.nbytes for part in parts) <= _SLICE else _Parts(parts)
+            )
         async with self.stream(method, url, headers=headers, body=sent, proxy=proxy) as response:
             received = await read_start(response, limit)
             if len(received) > limit:
-                raise ResponseTooLarge(f"it returned more than {limit} bytes", kind=FaultKind.TOO_LARGE)
+                raise ResponseTooLarge(
+                    f"it returned more than {limit} bytes", kind=FaultKind.TOO_LARGE
+                )
             return Response(response.status, response.headers, received)
 
     async def close(self) -> None:
@@ -206,7 +229,9 @@ async def open_client(
 ) -> AsyncIterator[AiohttpClient]:
     """Open a client whose connections are judged under the policy of these limits."""
     connections = await open_connections(limits)
-    client = AiohttpClient(connections, timeout=timeout, lifetime=limits.connection_seconds, tls=tls)
+    client = AiohttpClient(
+        connections, timeout=timeout, lifetime=limits.connection_seconds, tls=tls
+    )
     try:
         yield client
     finally:
@@ -220,11 +245,14 @@ def whole_timeout(seconds: float) -> aiohttp.ClientTimeout:
 
 def idle_timeout(seconds: float) -> aiohttp.ClientTimeout:
     """The time limit of requests that may take long, but send something every `seconds`."""
-    return aiohttp.ClientTimeout(total=None, connect=min(CONNECT_SECONDS, seconds), sock_read=seconds)
+    return aiohttp.ClientTimeout(
+        total=None, connect=min(CONNECT_SECONDS, seconds), sock_read=seconds
+    )
 
 
 class _ShuffledResolver(aiohttp.ThreadedResolver):
-    """Resolves a name for each connection, so that a name with several addresses, such as a headless Service, uses all of them."""
+    """Resolves a name for each connection, so that a name with several addresses, such as a
+    headless Service, uses all of them."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -232,7 +260,9 @@ class _ShuffledResolver(aiohttp.ThreadedResolver):
         """Return the addresses of each family in random order. Raises OSError."""
         found = await super().resolve(host, port, family)
         families = list(dict.fromkeys(one["family"] for one in found))
-        return sorted(random.sample(found, len(found)), key=lambda one: families.index(one["family"]))
+        return sorted(
+            random.sample(found, len(found)), key=lambda one: families.index(one["family"])
+        )
 
 
 _UNSENT: Final = (
@@ -244,11 +274,17 @@ _UNSENT: Final = (
     aiohttp.ConnectionTimeoutError,
     aiohttp.ClientHttpProxyError,
 )
-_PERMANENT: Final = (UnicodeError, aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, aiohttp.ClientSSLError)
+_PERMANENT: Final = (
+    UnicodeError,
+    aiohttp.InvalidURL,
+    aiohttp.NonHttpUrlClientError,
+    aiohttp.ClientSSLError,
+)
 
 
 def _failure_of(error: Exception, timeout: aiohttp.ClientTimeout) -> ExchangeFailed:
-    """Describe and classify a failure. The text of most errors may contain the URL or a part of the response."""
+    """Describe and classify a failure. The text of most errors may contain the URL or a part of the
+    response."""
     cause = getattr(error, "os_error", error)
     if isinstance(cause, AddressRefused):
         return Refused(str(cause), kind=FaultKind.FAILED, was_sent=False)
@@ -258,13 +294,19 @@ def _failure_of(error: Exception, timeout: aiohttp.ClientTimeout) -> ExchangeFai
     text, kind = type(error).__name__, FaultKind.UNAVAILABLE
     match error:
         case TimeoutError():
-            text, kind = f"no response within {timeout.total or timeout.sock_read:g} s", FaultKind.TIMEOUT
+            text, kind = (
+                f"no response within {timeout.total or timeout.sock_read:g} s",
+                FaultKind.TIMEOUT,
+            )
         case aiohttp.ClientPayloadError() if isinstance(error.__cause__, ContentEncodingError):
             text = "the response is invalid: its body is not compressed as its headers say"
         case aiohttp.ClientPayloadError():
             text, kind = "the response was truncated", FaultKind.LOST
         case aiohttp.ClientConnectionError():
-            text, kind = "the connection was closed before the response was complete", FaultKind.LOST
+            text, kind = (
+                "the connection was closed before the response was complete",
+                FaultKind.LOST,
+            )
         case aiohttp.ClientResponseError():
             text = "the response is invalid: it is not valid HTTP/1.1"
     return ExchangeFailed(text, kind=kind)

@@ -1,7 +1,8 @@
-"""The mounted credentials for a model server: the keys of the Secret that `kserve.credentialsRef` names, one file per key.
+"""The mounted credentials for a model server: the keys of the Secret that `kserve.credentialsRef`
+names, one file per key.
 
-They are read for each request, because tokens of service accounts expire within an hour. Nothing that is read here becomes part of
-a message.
+They are read for each request, because tokens of service accounts expire within an hour. Nothing
+that is read here becomes part of a message.
 """
 
 from pathlib import Path
@@ -22,22 +23,28 @@ class ModelCredentials:
     def __init__(self, folder: Path) -> None:
         """Raises ContractError with the key for what cannot be used."""
         self._folder = folder
-        has_token, has_user, has_password = ((folder / key).exists() for key in ("token", "username", "password"))
+        has_token, has_user, has_password = (
+            (folder / key).exists() for key in ("token", "username", "password")
+        )
         if has_token and has_password:
-            raise ContractError(f"{_FIELD}: the Secret has both token and password; keep one of them")
+            raise ContractError(
+                f"{_FIELD}: the Secret has both token and password; keep one of them"
+            )
         if has_password and not has_user:
             raise ContractError(f"{_FIELD}: the Secret has a key password, but no key username")
         self._keys = ("token",) if has_token else ("username", "password") if has_password else ()
         self.authorization()
 
     def authorization(self) -> str:
-        """Return the value of the header Authorization; empty without credentials. Raises ContractError."""
+        """Return the value of the header Authorization; empty without credentials. Raises
+        ContractError."""
         found = {key: line_of(self._folder / key, f"{_FIELD}: key {key}") for key in self._keys}
         return authorization_of(**{"token": "", "username": "", "password": "", **found})
 
 
 def line_of(path: Path, field: str) -> str:
-    """Return the text of a file of a mounted Secret without white space around it. Raises ContractError with the field."""
+    """Return the text of a file of a mounted Secret without white space around it. Raises
+    ContractError with the field."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError as error:

@@ -1,7 +1,7 @@
 """The headers and the proxy that a config names for its model server.
 
-A value that is in a Secret is read for each request, because it may be replaced while the run goes on. Nothing that is read here
-becomes part of a message.
+A value that is in a Secret is read for each request, because it may be replaced while the run goes
+on. Nothing that is read here becomes part of a message.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,8 @@ from runner.network.model_credentials import FOLDER, ModelCredentials, line_of
 from runner.network.spans import TRACE_HEADERS
 
 SECRETS: Final = "model-headers"
-"""Below the folder of the endpoints: one file per header with a value in a Secret, named after its place in the list."""
+"""Below the folder of the endpoints: one file per header with a value in a Secret, named after its
+place in the list."""
 
 _FIELD: Final = "kserve.headers"
 _PROXY: Final = "proxy-url"
@@ -24,8 +25,11 @@ _PROXY: Final = "proxy-url"
 class ModelHeaders:
     """The headers of each request."""
 
-    def __init__(self, model: Model, endpoints: Path, *, has_secrets: bool = True, is_grpc: bool = False) -> None:
-        """Without `has_secrets` only those with a value. Raises ContractError with the header for what cannot be sent."""
+    def __init__(
+        self, model: Model, endpoints: Path, *, has_secrets: bool = True, is_grpc: bool = False
+    ) -> None:
+        """Without `has_secrets` only those with a value. Raises ContractError with the header for
+        what cannot be sent."""
         self._values: dict[str, str] = {}
         self._files: dict[str, Path] = {}
         for index, header in enumerate(model.headers):
@@ -46,7 +50,9 @@ class ModelHeaders:
         values = {**trace, **self._values} if trace and self._takes_trace else self._values
         if not self._files:
             return values
-        return values | {name: line_of(file, f"{_FIELD}: {name}") for name, file in self._files.items()}
+        return values | {
+            name: line_of(file, f"{_FIELD}: {name}") for name, file in self._files.items()
+        }
 
     def __contains__(self, name: str) -> bool:
         return any(name == one.lower() for one in (*self._values, *self._files))
@@ -60,13 +66,16 @@ def check_one_authorization(headers: ModelHeaders, credentials: ModelCredentials
 
 
 def proxy_of(model: Model, endpoints: Path) -> str:
-    """Return the URL of the proxy, which may contain credentials; empty if there is none. Raises ContractError."""
+    """Return the URL of the proxy, which may contain credentials; empty if there is none. Raises
+    ContractError."""
     secret = endpoints / FOLDER / _PROXY
     field = f"kserve.credentialsRef: key {_PROXY}" if secret.exists() else "kserve.proxyUrl"
     url = line_of(secret, field) if secret.exists() else model.proxy_url
     try:
         is_valid = not url or (
-            urlsplit(url).scheme == "http" and bool(urlsplit(url).hostname) and urlsplit(url).port != 0
+            urlsplit(url).scheme == "http"
+            and bool(urlsplit(url).hostname)
+            and urlsplit(url).port != 0
         )
     except ValueError:
         is_valid = False

@@ -1,7 +1,8 @@
-"""A model server over REST, as its protocols use it: one try per call, classified, and described by status and size.
+"""A model server over REST, as its protocols use it: one try per call, classified, and described by
+status and size.
 
-It requests identity encoding: servers that compress by default spend most of their time on it (with MLServer, large responses
-take seven times as long). Redirects are not followed.
+It requests identity encoding: servers that compress by default spend most of their time on it (with
+MLServer, large responses take seven times as long). Redirects are not followed.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -12,14 +13,22 @@ from urllib.parse import urlsplit
 from inferrun.plugins import Fault, FaultKind, InferenceError, Limits, Model, ModelContext
 from inferrun.plugins.http import ExchangeFailed, fault_of_status, kind_of_status, size_of
 from inferrun.text import public_url
-from runner.network.http_client import AiohttpClient, Body, Response, ResponseTooLarge, open_client, whole_timeout
+from runner.network.http_client import (
+    AiohttpClient,
+    Body,
+    Response,
+    ResponseTooLarge,
+    open_client,
+    whole_timeout,
+)
 from runner.network.model_credentials import ModelCredentials
 from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
 from runner.network.network_failures import SHAPE_FIX
 from runner.network.tls import context_of
 
 NO_ACCESS: Final = frozenset({401, 403, 301, 302, 303, 307, 308})
-"""The server requires credentials, or has another address. No request can succeed, unless others are answered."""
+"""The server requires credentials, or has another address. No request can succeed, unless others
+are answered."""
 
 JSON_HEADERS: Final = {
     "Content-Type": "application/json",
@@ -93,16 +102,24 @@ class ModelServer:
         return response
 
     async def send(
-        self, method: str, url: str, body: Body | None = None, *, headers: Mapping[str, str] = JSON_HEADERS
+        self,
+        method: str,
+        url: str,
+        body: Body | None = None,
+        *,
+        headers: Mapping[str, str] = JSON_HEADERS,
     ) -> Response:
-        """Send one request and return the response, whatever its status. Raises Fault without a response."""
+        """Send one request and return the response, whatever its status. Raises Fault without a
+        response."""
         authorization = self._credentials.authorization()
         headers = {**headers, **self._headers.current()}
         if authorization:
             headers["Authorization"] = authorization
         limit = self.limits.response_bytes
         try:
-            return await self._client.exchange(method, url, body, headers=headers, limit=limit, proxy=self._proxy)
+            return await self._client.exchange(
+                method, url, body, headers=headers, limit=limit, proxy=self._proxy
+            )
         except ResponseTooLarge as error:
             text = f"{self.target} returned more than {limit} bytes; set a larger limits.response in the config"
             raise error.fault(InferenceError(text, is_retryable=False)) from error
@@ -118,23 +135,37 @@ class ModelServer:
 
     def unsuccessful(self, response: Response) -> Fault:
         """Return the fault of a response whose status is not that of a success."""
-        return Fault(self.failed(response.status, response.body), kind=kind_of_refusal(response.status))
+        return Fault(
+            self.failed(response.status, response.body), kind=kind_of_refusal(response.status)
+        )
 
 
 @asynccontextmanager
 async def open_model_server(
     model: Model, url: str, context: ModelContext, *, target: str = ""
 ) -> AsyncIterator[ModelServer]:
-    """Open a connection pool to a model server; `target` names it in messages. Default: the model and its URL."""
+    """Open a connection pool to a model server; `target` names it in messages. Default: the model
+    and its URL."""
     limits, credentials = context.limits, ModelCredentials(context.credentials_dir)
     endpoints = context.credentials_dir.parent
     headers = ModelHeaders(model, endpoints)
     check_one_authorization(headers, credentials)
     if credentials.authorization() or "authorization" in headers:
-        parts = urlsplit(url)  # the Secret takes precedence over user information; two credentials cannot be sent
+        # the Secret takes precedence over user information; two credentials cannot be sent
+        parts = urlsplit(url)
         url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     target = target or f"model {model.model_name or '(no modelName)'!r} at {public_url(url)}"
     tls = context_of(model, endpoints)
-    async with open_client(limits, timeout=whole_timeout(limits.request_timeout), tls=tls) as client:
+    async with open_client(
+        limits, timeout=whole_timeout(limits.request_timeout), tls=tls
+    ) as client:
         proxy = proxy_of(model, endpoints)
-        yield ModelServer(url, client, limits, target=target, credentials=credentials, headers=headers, proxy=proxy)
+        yield ModelServer(
+            url,
+            client,
+            limits,
+            target=target,
+            credentials=credentials,
+            headers=headers,
+            proxy=proxy,
+        )

@@ -1,4 +1,5 @@
-"""Describes failed connections and invalid responses, whatever the client: name resolution, connection, TLS."""
+"""Describes failed connections and invalid responses, whatever the client: name resolution,
+connection, TLS."""
 
 import os
 import socket
@@ -6,13 +7,12 @@ import socket
 from inferrun.plugins import Fault, FaultKind, InferenceError
 from runner.network.connections import AddressRefused
 
-UNKNOWN_AUTHORITY = (
-    "if a private authority has signed the certificate, name it with spec.caBundle in the InferenceConfig"
-)
+UNKNOWN_AUTHORITY = "if a private authority has signed the certificate, name it with spec.caBundle in the InferenceConfig"
 
 
 def invalid_response(target: str, protocol: str, body: bytes, error: ValueError) -> Fault:
-    """Return the fault of a response that does not match its request; `error` describes it without its content."""
+    """Return the fault of a response that does not match its request; `error` describes it without
+    its content."""
     text = f"{target} returned an invalid {protocol} response of {len(body)} bytes: {error}"
     return Fault(InferenceError(text), kind=FaultKind.INVALID)
 
@@ -56,4 +56,8 @@ def describe_tls(error: BaseException) -> str:
 
 def describe_os(error: OSError) -> str:
     """Describe an error of the operating system."""
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+    return (
+        os.strerror(error.errno)
+        if error.errno and error.errno > 0
+        else error.strerror or str(error)
+    )

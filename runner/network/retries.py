@@ -1,12 +1,15 @@
-"""Decides which failed requests are retried, and after how long. Pure, except for the jitter and the loops at the end.
+"""Decides which failed requests are retried, and after how long. Pure, except for the jitter and
+the loops at the end.
 
-Overload (429, 503), an unavailable backend (502, 504), a refused or lost connection and a timeout are transient if the request
-may be sent twice. After a lost connection the first retry is immediate. Otherwise waits double from the first wait to ten
-seconds, with jitter so that many Pods do not retry at the same time. `Retry-After` is a lower bound, to which the wait is added.
+Overload (429, 503), an unavailable backend (502, 504), a refused or lost connection and a timeout
+are transient if the request may be sent twice. After a lost connection the first retry is
+immediate. Otherwise waits double from the first wait to ten seconds, with jitter so that many Pods
+do not retry at the same time. `Retry-After` is a lower bound, to which the wait is added.
 
-The budget limits the time since the request first failed, not the time since it was first sent: a request that times out after
-five minutes is still retried. The last retry is at the end of the budget. `Retry-After` may exceed the budget, but not ten minutes:
-longer outages are left to the run's next attempt, which does not occupy a Pod while it waits.
+The budget limits the time since the request first failed, not the time since it was first sent: a
+request that times out after five minutes is still retried. The last retry is at the end of the
+budget. `Retry-After` may exceed the budget, but not ten minutes: longer outages are left to the
+run's next attempt, which does not occupy a Pod while it waits.
 """
 
 import asyncio
@@ -28,7 +31,8 @@ class RetryTiming:
     """The least wait before the first retry, of requests that usually take less than half of it."""
 
     first: float = 0.5
-    """The wait before the first retry of a request whose usual duration is unknown, and the most of others."""
+    """The wait before the first retry of a request whose usual duration is unknown, and the most of
+    others."""
 
     longest: float = 10.0
     """The longest wait before a retry; it is doubled up to this."""
@@ -50,14 +54,18 @@ class Retries:
     """The retries of one request."""
 
     def __init__(self, *, budget: float, until: Callable[[], float] = lambda: 0.0) -> None:
-        """`budget` is in seconds; `until` is asked after each failure, and is a time until which there are retries anyway."""
+        """`budget` is in seconds; `until` is asked after each failure, and is a time until which
+        there are retries anyway."""
         self._budget = budget
         self._until = until
         self._failing_since: float | None = None
         self._retry = 0
 
-    def wait_after(self, failure: Fault, *, now: float, first_wait: float, jitter: float | None = None) -> float | None:
-        """Return the seconds until the next retry, or None if the budget is spent; `jitter` by default random, is from 0 to 1."""
+    def wait_after(
+        self, failure: Fault, *, now: float, first_wait: float, jitter: float | None = None
+    ) -> float | None:
+        """Return the seconds until the next retry, or None if the budget is spent; `jitter` by
+        default random, is from 0 to 1."""
         if jitter is None:
             jitter = random.random()  # noqa: S311  not for security
         if self._failing_since is None:
@@ -68,26 +76,33 @@ class Retries:
         if left <= 0:
             return None
         if failure.retry_after is not None:
-            return failure.retry_after + wait if failure.retry_after <= WAITS.longest_asked else None
+            return (
+                failure.retry_after + wait if failure.retry_after <= WAITS.longest_asked else None
+            )
         if self._retry == 1 and failure.kind is FaultKind.LOST:
             return 0.0
         return min(wait, left)
 
 
 def backoff(retry: int, *, first_wait: float, jitter: float) -> float:
-    """Return the seconds to wait before a retry, numbered from 1: doubling, and reduced by up to half at random."""
+    """Return the seconds to wait before a retry, numbered from 1: doubling, and reduced by up to
+    half at random."""
     return Backoff(first_wait, WAITS.longest).after(retry) * (0.5 + jitter / 2)
 
 
 def first_wait_for(duration: float | None) -> float:
-    """Return the first wait for requests that usually take `duration` seconds: twice as long, within limits."""
+    """Return the first wait for requests that usually take `duration` seconds: twice as long,
+    within limits."""
     if duration is None:
         return WAITS.first
     return min(max(2 * duration, WAITS.shortest), WAITS.first)
 
 
-async def with_retries(attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: float = WAITS.first) -> T:
-    """Call `attempt` until it does not raise a transient Fault, or raise the underlying error when the budget is spent."""
+async def with_retries(
+    attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: float = WAITS.first
+) -> T:
+    """Call `attempt` until it does not raise a transient Fault, or raise the underlying error when
+    the budget is spent."""
     retries = Retries(budget=budget)
     while True:
         try:

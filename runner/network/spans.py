@@ -1,7 +1,9 @@
-"""Spans of the runner in the trace of its run, below the span of its launch, if the control plane has named a collector.
+"""Spans of the runner in the trace of its run, below the span of its launch, if the control plane
+has named a collector.
 
-They are of the process, as OpenTelemetry's are: model protocols, those of plug-ins included, know nothing of them. The model server
-gets the header `traceparent` with the requests that have a span, so that its own spans are below them.
+They are of the process, as OpenTelemetry's are: model protocols, those of plug-ins included, know
+nothing of them. The model server gets the header `traceparent` with the requests that have a span,
+so that its own spans are below them.
 """
 
 import logging
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 FIRST_INTERVAL: Final = 0.1
-"""Seconds between the first requests with a span. The interval is doubled after each SPANS_PER_INTERVAL: that is about 850 requests
-of a Pod in an hour, and 1,300 in a day."""
+"""Seconds between the first requests with a span. The interval is doubled after each
+SPANS_PER_INTERVAL: that is about 850 requests of a Pod in an hour, and 1,300 in a day."""
 
 SPANS_PER_INTERVAL: Final = 100
 
@@ -66,9 +68,13 @@ class Spans:
         from opentelemetry.trace import SpanKind, StatusCode  # noqa: PLC0415  as in `_open`
 
         attributes = {"inferrun.first_record": batch.first, "inferrun.records": len(batch)}
-        span = self._tracer.start_span("request", context=self._parent, kind=SpanKind.CLIENT, attributes=attributes)
+        span = self._tracer.start_span(
+            "request", context=self._parent, kind=SpanKind.CLIENT, attributes=attributes
+        )
         context = span.get_span_context()
-        token = TRACE_HEADERS.set({"traceparent": f"00-{context.trace_id:032x}-{context.span_id:016x}-01"})
+        token = TRACE_HEADERS.set(
+            {"traceparent": f"00-{context.trace_id:032x}-{context.span_id:016x}-01"}
+        )
         try:
             yield
         except (Fault, RunnerError) as error:
@@ -113,7 +119,9 @@ def _open(settings: Settings) -> Spans:
     resource = {"service.name": "inferrun-runner", "k8s.pod.uid": settings.pod_uid}
     provider = TracerProvider(resource=Resource.create(resource), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return Spans(provider, TraceContextTextMapPropagator().extract({"traceparent": settings.trace_parent}))
+    return Spans(
+        provider, TraceContextTextMapPropagator().extract({"traceparent": settings.trace_parent})
+    )
 
 
 def stop() -> None:

@@ -1,7 +1,8 @@
 """The checks before the first request: the first records, the model, and in a dry run the output.
 
-Every run makes them first, because they are cheap and find most mistakes; a dry run makes only them, and ends. Each check returns
-its findings, for people, and raises the error that the run would meet.
+Every run makes them first, because they are cheap and find most mistakes; a dry run makes only
+them, and ends. Each check returns its findings, for people, and raises the error that the run would
+meet.
 """
 
 import asyncio
@@ -52,7 +53,14 @@ def read_first(source: Source, *, may_plan: bool) -> tuple[Records, str] | None:
     if chunk is None:
         return None
     # Records that failed in the run whose output is the input say nothing about the input.
-    block = next((one for one in source.read(chunk) if invalid_of(one) or len(one.errors) < len(one.records)), None)
+    block = next(
+        (
+            one
+            for one in source.read(chunk)
+            if invalid_of(one) or len(one.errors) < len(one.records)
+        ),
+        None,
+    )
     if block is None:
         raise InputError("the input has no records where its first chunk begins; it changed")
     invalid = invalid_of(block)
@@ -96,7 +104,9 @@ async def check_model(model: ModelProtocol, first: Records, *, is_strict: bool) 
     return summary(["the model's metadata agrees with them", able.note() if able.note else ""])
 
 
-async def find_retry(contract: Contract, settings: Settings, sink: OutputStore, source: Source) -> Retry | None:
+async def find_retry(
+    contract: Contract, settings: Settings, sink: OutputStore, source: Source
+) -> Retry | None:
     """Return what is taken over; None if the contract retries no run, or if that run has not begun.
 
     Raises ContractError if the store cannot be asked, and OutputError.
@@ -112,15 +122,25 @@ async def find_retry(contract: Contract, settings: Settings, sink: OutputStore, 
         )
     earlier = await earlier_results(run)
     if earlier is None:
-        _log.info("the retried run has no output, so every record is predicted", extra={"retried": run.name})
+        _log.info(
+            "the retried run has no output, so every record is predicted",
+            extra={"retried": run.name},
+        )
         return None
     return Retry(run, earlier, source, settings, is_partitioned=is_partitioned(contract))
 
 
 async def check_run(
-    contract: Contract, settings: Settings, described: Model, *, model: ModelProtocol, source: Source, sink: OutputStore
+    contract: Contract,
+    settings: Settings,
+    described: Model,
+    *,
+    model: ModelProtocol,
+    source: Source,
+    sink: OutputStore,
 ) -> str:
-    """Check everything that can be known without a prediction, and describe it. Nothing is predicted or stored.
+    """Check everything that can be known without a prediction, and describe it. Nothing is
+    predicted or stored.
 
     `described` is the model with its protocol. Raises RunnerError, as the run itself would.
     """
@@ -131,16 +151,23 @@ async def check_run(
         found.append(f"input.{input_label} has no records")
         await model.prepare()
     else:
-        found += [f"input.{input_label}: {first[1]}", await check_model(model, first[0], is_strict=True)]
+        found += [
+            f"input.{input_label}: {first[1]}",
+            await check_model(model, first[0], is_strict=True),
+        ]
     if isinstance(source, FileRanges):
         found.append(describe(source.skipped))
     if protocol_of(described) in (*PROBED, GRPC):
         endpoints = settings.endpoints_dir
-        async with open_probe(described, settings.limits, endpoints=endpoints, accepts_description=True) as probe:
+        async with open_probe(
+            described, settings.limits, endpoints=endpoints, accepts_description=True
+        ) as probe:
             finding = await probe()
         if not finding.is_ready:
             where = public_url(described.model_url)
-            raise InferenceError(f"the model at {where} is not ready: {finding.seen}", is_retryable=False)
+            raise InferenceError(
+                f"the model at {where} is not ready: {finding.seen}", is_retryable=False
+            )
         found.append(finding.seen)
     if retry := await find_retry(contract, settings, sink, source):
         plan = await asyncio.to_thread(retry.plan)

@@ -1,8 +1,9 @@
-"""Commits a run while the process is being stopped: it reports success if and only if the run is committed.
+"""Commits a run while the process is being stopped: it reports success if and only if the run is
+committed.
 
-A commit in progress may complete within a few seconds. After that the store is asked to abandon it, and reports whether it was
-too late for that. If the store does not answer, a request that is under way may still commit the run: then nobody knows yet, and
-the process says so.
+A commit in progress may complete within a few seconds. After that the store is asked to abandon it,
+and reports whether it was too late for that. If the store does not answer, a request that is under
+way may still commit the run: then nobody knows yet, and the process says so.
 """
 
 import asyncio
@@ -17,9 +18,11 @@ T = TypeVar("T")
 
 
 async def finish(sink: OutputStore, counts: Counts) -> CommittedRun:
-    """Let a commit that has begun complete even if the process is stopped, but not for longer than the grace period allows.
+    """Let a commit that has begun complete even if the process is stopped, but not for longer than
+    the grace period allows.
 
-    Raises CommitUnclear if the process is stopped and the store does not say whether the run is committed.
+    Raises CommitUnclear if the process is stopped and the store does not say whether the run is
+    committed.
     """
     commit = asyncio.create_task(sink.finish(counts))
     try:
@@ -55,7 +58,8 @@ async def ask_commit(sink: OutputStore) -> CommittedRun | None:
 
 
 async def _wait_for(task: asyncio.Task[T], *, seconds: float) -> None:
-    """Wait until a task is done or the time is over, ignoring further cancellations, which would end the wait early."""
+    """Wait until a task is done or the time is over, ignoring further cancellations, which would
+    end the wait early."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     while not task.done() and (left := until - loop.time()) > 0:

@@ -54,9 +54,11 @@ async def execute(
     report: Callable[[Counts], None],
     record_success: Callable[[RunnerResult], None],
 ) -> None:
-    """Execute the contract; `report` receives the counts as they change. Raises RunnerError if the run fails.
+    """Execute the contract; `report` receives the counts as they change. Raises RunnerError if the
+    run fails.
 
-    `record_success` receives the result as soon as the run is committed. Whatever is raised later, the run has succeeded.
+    `record_success` receives the result as soon as the run is committed. Whatever is raised later,
+    the run has succeeded.
     """
     _log.info("run started", extra={"job": contract.job_name, "attempt": settings.attempt})
     registry = Registry()
@@ -78,7 +80,9 @@ async def execute(
         check_store(sink, contract, columns)
         if contract.dry_run:
             source = await stack.enter_async_context(open_input(input_spec, context))
-            text = await checks.check_run(contract, settings, described, model=model, source=source, sink=sink)
+            text = await checks.check_run(
+                contract, settings, described, model=model, source=source, sink=sink
+            )
             record_success(RunnerResult(reason=Reason.DRY_RUN_SUCCEEDED, message=text))
             return
         checkpoint = await sink.open()
@@ -89,10 +93,18 @@ async def execute(
             else:
                 source = await stack.enter_async_context(open_input(input_spec, context))
                 committed_run = await _predict(
-                    source, model, sink, checkpoint, contract=contract, settings=settings, report=report
+                    source,
+                    model,
+                    sink,
+                    checkpoint,
+                    contract=contract,
+                    settings=settings,
+                    report=report,
                 )
         except (RunnerError, ExceptionGroup, asyncio.CancelledError) as error:
-            committed_run = None if isinstance(first_error(error), CommitUnclear) else await find_commit(sink)
+            committed_run = (
+                None if isinstance(first_error(error), CommitUnclear) else await find_commit(sink)
+            )
             if committed_run is None:
                 raise
         record_success(_succeeded(committed_run, sink.delivery))
@@ -111,16 +123,22 @@ async def _predict(
     report: Callable[[Counts], None],
 ) -> CommittedRun:
     is_checked = checkpoint.plan is None and await _check_first(source, model)
-    if not is_checked and (checkpoint.plan is None or len(checkpoint.committed) < len(checkpoint.plan.chunks)):
+    if not is_checked and (
+        checkpoint.plan is None or len(checkpoint.committed) < len(checkpoint.plan.chunks)
+    ):
         await model.prepare()
     retry = await checks.find_retry(contract, settings, sink, source)
     with step_span("open the input"):
-        plan = await _begin(source, model, sink, checkpoint, retry, retry_seconds=settings.limits.retry_seconds)
+        plan = await _begin(
+            source, model, sink, checkpoint, retry, retry_seconds=settings.limits.retry_seconds
+        )
     budget = budget_of(contract, total=plan.total)
     recall = Recall(await asyncio.to_thread(retry.known, plan)) if retry else None
     limits = settings.limits
     limits = limits.model_copy(update={"memory_bytes": limits.memory_bytes or memory_limit()})
-    pipeline = Pipeline(source, model, sink, limits=limits, report=report, budget=budget, recall=recall)
+    pipeline = Pipeline(
+        source, model, sink, limits=limits, report=report, budget=budget, recall=recall
+    )
     if settings.shards == 1:
         return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
     from runner.shards.shared_work import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
@@ -145,7 +163,8 @@ async def _predict(
 
 
 async def _check_first(source: Source, model: ModelProtocol) -> bool:
-    """Check the first records and the model before the input is counted; False if the source has to count it first.
+    """Check the first records and the model before the input is counted; False if the source has to
+    count it first.
 
     A function of its own, so that the memory of the first records is free during the run.
     """
@@ -153,11 +172,15 @@ async def _check_first(source: Source, model: ModelProtocol) -> bool:
     if first is None:
         return False
     found = [first[1], await checks.check_model(model, first[0], is_strict=False)]
-    _log.info("the first records and the model were checked", extra={"detail": checks.summary(found)})
+    _log.info(
+        "the first records and the model were checked", extra={"detail": checks.summary(found)}
+    )
     return True
 
 
-def store_context(contract: Contract, settings: Settings, registry: Registry, columns: ColumnSelection) -> StoreContext:
+def store_context(
+    contract: Contract, settings: Settings, registry: Registry, columns: ColumnSelection
+) -> StoreContext:
     """What a store of this run gets."""
     return StoreContext(
         contract=contract,
@@ -221,15 +244,19 @@ async def _adopt(source: Source, plan: InputPlan) -> None:
         await asyncio.to_thread(adopt, plan)
 
 
-async def _commit(source: Source, sink: OutputStore, counts: Counts, budget: ErrorBudget) -> CommittedRun:
-    """Commit the run, unless it has too many errors; without a threshold, that is a run of which every record failed."""
+async def _commit(
+    source: Source, sink: OutputStore, counts: Counts, budget: ErrorBudget
+) -> CommittedRun:
+    """Commit the run, unless it has too many errors; without a threshold, that is a run of which
+    every record failed."""
     if budget.is_limited:
         budget.check_committed(counts.failed)
     elif counts.total > 0 and counts.completed == 0:
         error = budget.first_error
         detail = f": {error.message}" if error else "; the error of each record is in the output"
         raise InferenceError(
-            f"all {counts.total} records failed{detail}; the run was not committed", is_retryable=False
+            f"all {counts.total} records failed{detail}; the run was not committed",
+            is_retryable=False,
         )
     if counts.completed + counts.failed != counts.total:
         raise RunnerError(

@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-_FILES: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_FILES: Final = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 """Those of cgroup v2 and v1."""
 
 _UNLIMITED: Final = 1 << 60

@@ -9,7 +9,8 @@ from inferrun.plugins import Counts
 from inferrun.runner_report import Pace
 
 RATE_SECONDS: Final = 60.0
-"""Time over which the rate is measured: long enough for a few chunks, short enough to follow a model server that slows down."""
+"""Time over which the rate is measured: long enough for a few chunks, short enough to follow a
+model server that slows down."""
 
 
 class ProgressLog:

@@ -1,7 +1,9 @@
-"""Decides which columns the results of a run have, and their types. Whoever begins the run decides it for all attempts.
+"""Decides which columns the results of a run have, and their types. Whoever begins the run decides
+it for all attempts.
 
-What is copied has the types of the input, or if the input has none, those of the first records. The type of a prediction is
-declared in the config, known by the protocol, or that of one prediction, for which a request is sent whose answer is not stored.
+What is copied has the types of the input, or if the input has none, those of the first records. The
+type of a prediction is declared in the config, known by the protocol, or that of one prediction,
+for which a request is sent whose answer is not stored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,9 +41,12 @@ _TRIES: Final = 3
 
 
 def first_valid(source: Source, plan: InputPlan) -> Block | None:
-    """Return the first block with a record that can be sent; None if the first chunk has none. Blocks."""
+    """Return the first block with a record that can be sent; None if the first chunk has none.
+    Blocks."""
     for one in plan.chunks[:1]:
-        return next((block for block in source.read(one) if len(block.errors) < len(block.records)), None)
+        return next(
+            (block for block in source.read(one) if len(block.errors) < len(block.records)), None
+        )
     return None
 
 
@@ -94,7 +99,9 @@ def columns_of(block: Block) -> "tuple[pyarrow.DataType | None, list[pyarrow.Fie
         whole = pyarrow.uint64() if max(numbers, default=0) >= 2**63 else pyarrow.int64()
         key = whole if is_number else pyarrow.string()
     valid = [text for at, text in enumerate(copied_texts(block)) if at not in block.errors]
-    rows = cast("list[dict[str, Json]]", exact_value(b"[%b]" % b",".join(b"{%b}" % text for text in valid)))
+    rows = cast(
+        "list[dict[str, Json]]", exact_value(b"[%b]" % b",".join(b"{%b}" % text for text in valid))
+    )
     names = dict.fromkeys(name for row in rows for name in row)
     return key, [pyarrow.field(name, type_of([row.get(name) for row in rows])) for name in names]
 
@@ -116,15 +123,23 @@ def type_of(values: Sequence[Json], *, has_fractions: bool = False) -> "pyarrow.
         whole = pyarrow.json_() if is_long else pyarrow.int64()
         return pyarrow.float64() if has_fractions or float in kinds else whole
     if kinds == {list}:
-        items = list(chain.from_iterable(cast("Iterable[list[Json]]", (one for one in values if one is not None))))
+        items = list(
+            chain.from_iterable(
+                cast("Iterable[list[Json]]", (one for one in values if one is not None))
+            )
+        )
         item = type_of(items, has_fractions=has_fractions)
         return item if item == pyarrow.json_() else pyarrow.list_(item)
-    if dict in kinds and all(one is None or isinstance(one, str) or bytes_in(one) is not None for one in values):
+    if dict in kinds and all(
+        one is None or isinstance(one, str) or bytes_in(one) is not None for one in values
+    ):
         return pyarrow.binary()
     return pyarrow.json_()
 
 
-async def _type_of_one(block: Block, model: ModelProtocol, *, retry_seconds: float) -> "pyarrow.DataType | None":
+async def _type_of_one(
+    block: Block, model: ModelProtocol, *, retry_seconds: float
+) -> "pyarrow.DataType | None":
     """Return the type of the first prediction among a few records; None if all of them fail."""
     valid = [at for at in range(len(block.records)) if at not in block.errors]
     for at in valid[:_TRIES]:

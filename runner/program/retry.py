@@ -1,7 +1,8 @@
-"""What a run with `retryOf` takes over of the ended run: the predictions of the same records, or of those with the same ids.
+"""What a run with `retryOf` takes over of the ended run: the predictions of the same records, or of
+those with the same ids.
 
-If the input is the same, records are the same if their indexes are. If it is not, they have to have ids: a record whose id has a
-prediction keeps it, whatever else of the record has changed.
+If the input is the same, records are the same if their indexes are. If it is not, they have to have
+ids: a record whose id has a prediction keeps it, whatever else of the record has changed.
 """
 
 import logging
@@ -23,9 +24,16 @@ class Retry:
     """The input of a run, and the results of the ended run. All methods block."""
 
     def __init__(
-        self, run: RetriedRun, earlier: EarlierResults, source: Source, settings: Settings, *, is_partitioned: bool
+        self,
+        run: RetriedRun,
+        earlier: EarlierResults,
+        source: Source,
+        settings: Settings,
+        *,
+        is_partitioned: bool,
     ) -> None:
-        """`is_partitioned`: whether no chunk may have records of two partitions, as those of the ended run may."""
+        """`is_partitioned`: whether no chunk may have records of two partitions, as those of the
+        ended run may."""
         self._run = run
         self._earlier = earlier
         self._source = source
@@ -35,13 +43,16 @@ class Retry:
         """The number of predictions that are taken over; valid after `plan`."""
 
     def plan(self) -> InputPlan:
-        """Divide the input, as the ended run did if it is the same. Raises InputError if predictions cannot be told apart."""
+        """Divide the input, as the ended run did if it is the same. Raises InputError if
+        predictions cannot be told apart."""
         source, plan = self._source, self._earlier.plan
         if source.fingerprint != plan.fingerprint:
             changed = source.plan()
             first = first_valid(source, changed)
             if first is not None and set(first.ids) - {None}:
-                self.kept = self._by_id.count(block for chunk in changed.chunks for block in source.read(chunk))
+                self.kept = self._by_id.count(
+                    block for chunk in changed.chunks for block in source.read(chunk)
+                )
                 plan = replace(changed, result_schema=plan.result_schema)
         if plan is self._earlier.plan and (adopt := source.abilities.adopt):
             adopt(plan)  # files that were added since are not read
@@ -53,15 +64,21 @@ class Retry:
                 "which its predictions could be found; start a run without retryOf",
                 is_retryable=False,
             )
-        _log.info("a run is retried", extra={"retried": self._run.name, "kept": self.kept, "records": plan.total})
+        _log.info(
+            "a run is retried",
+            extra={"retried": self._run.name, "kept": self.kept, "records": plan.total},
+        )
         return plan
 
     def known(self, plan: InputPlan) -> Callable[[Batch], Mapping[int, bytes]]:
-        """Return what finds the predictions of a batch; `plan` is what all attempts have agreed on."""
+        """Return what finds the predictions of a batch; `plan` is what all attempts have agreed
+        on."""
         is_same = plan.fingerprint == self._earlier.plan.fingerprint
         return PredictionsByIndex(self._earlier).of if is_same else self._by_id.of
 
     @cached_property
     def _by_id(self) -> KeyedPredictions:
         folder, limit = self._settings.spool_dir, self._settings.limits.spool_bytes
-        return KeyedPredictions(self._earlier.results(), run=self._run.name, folder=folder, limit=limit)
+        return KeyedPredictions(
+            self._earlier.results(), run=self._run.name, folder=folder, limit=limit
+        )

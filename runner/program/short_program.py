@@ -1,4 +1,5 @@
-"""The frame of the programs besides the run itself: one task, whose result is the termination message and the exit code."""
+"""The frame of the programs besides the run itself: one task, whose result is the termination
+message and the exit code."""
 
 import asyncio
 import logging
@@ -27,7 +28,8 @@ def run_short_program(task: Task) -> NoReturn:
 
 
 async def _run(task: Task) -> NoReturn:
-    """Exits from inside the event loop and at once: a thread that hangs on a volume or in a request must not delay the exit."""
+    """Exits from inside the event loop and at once: a thread that hangs on a volume or in a request
+    must not delay the exit."""
     settings = settings_for_failures(os.environ)
     try:
         settings = read_settings(os.environ)

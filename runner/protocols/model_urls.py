@@ -1,7 +1,8 @@
 """The URLs of a model server, derived from `modelUrl`. Pure.
 
-The Krateo controller's users give the full URL, usually without a scheme (`host/v2/models/iris/infer`). It is used as it is: the
-model in it may differ from `modelName`. A base URL is extended by the protocol's path with `modelName`.
+The Krateo controller's users give the full URL, usually without a scheme
+(`host/v2/models/iris/infer`). It is used as it is: the model in it may differ from `modelName`. A
+base URL is extended by the protocol's path with `modelName`.
 """
 
 from typing import Final
@@ -35,7 +36,9 @@ _IN_PATHS: Final = {
 def protocol_in(model_url: str) -> str:
     """Return the protocol that a URL shows; empty if it shows none."""
     path = parts_of(model_url).path
-    return next((name for name, known in _IN_PATHS.items() if any(one in path for one in known)), "")
+    return next(
+        (name for name, known in _IN_PATHS.items() if any(one in path for one in known)), ""
+    )
 
 
 def parts_of(model_url: str) -> SplitResult:
@@ -51,7 +54,9 @@ def parts_of(model_url: str) -> SplitResult:
     except ValueError:
         is_valid = False
     if not is_valid:
-        raise ContractError(f"{_FIELD}: must be the http or https URL of a model server, got {public_url(model_url)!r}")
+        raise ContractError(
+            f"{_FIELD}: must be the http or https URL of a model server, got {public_url(model_url)!r}"
+        )
     return parts._replace(path=parts.path.rstrip("/"), fragment="")
 
 
@@ -83,7 +88,8 @@ def predict_url(model_url: str, model_name: str) -> str:
 
 
 def base_url(model_url: str) -> str:
-    """Return the URL of a server with OpenAI's API, without `/v1` or a path of the API. Raises ContractError with the field."""
+    """Return the URL of a server with OpenAI's API, without `/v1` or a path of the API. Raises
+    ContractError with the field."""
     parts = parts_of(model_url)
     path = parts.path
     for known in OPENAI_PATHS:
@@ -92,7 +98,8 @@ def base_url(model_url: str) -> str:
 
 
 def description_url(protocol: str, model_url: str, model_name: str) -> str:
-    """Return the URL of what a server says about the model: its metadata, its status, or the list of models.
+    """Return the URL of what a server says about the model: its metadata, its status, or the list
+    of models.
 
     Raises ContractError.
     """
@@ -110,7 +117,8 @@ def without_end(url: str, end: str) -> str:
 
 
 def server_url(url: str) -> str:
-    """Return the URL of a V2 server's metadata; empty if the path of the infer URL is of another form."""
+    """Return the URL of a V2 server's metadata; empty if the path of the infer URL is of another
+    form."""
     parts = urlsplit(url)
     base, found, _ = parts.path.partition("/v2/models/")
     return parts._replace(path=f"{base}/v2").geturl() if found else ""

@@ -1,6 +1,8 @@
-"""Asks a model server: whether its model is ready, with the protocol of the model or each that it may have, and which one it has.
+"""Asks a model server: whether its model is ready, with the protocol of the model or each that it
+may have, and which one it has.
 
-Asked for are the model's metadata or readiness of V2, its status of V1, and the list of models of OpenAI's API, each once.
+Asked for are the model's metadata or readiness of V2, its status of V1, and the list of models of
+OpenAI's API, each once.
 """
 
 import logging
@@ -29,7 +31,8 @@ from runner.protocols.readiness import GRPC, PROBED, Readiness, judge, judge_gue
 _log = logging.getLogger(__name__)
 
 PROBE_SECONDS: Final = 60.0
-"""Time limit of a probe. Knative holds a request until a replica runs; a replica continues to start if the request is given up."""
+"""Time limit of a probe. Knative holds a request until a replica runs; a replica continues to start
+if the request is given up."""
 
 MAX_BODY: Final = 4 * 1024 * 1024
 """Bytes of an answer; a list of models may be long."""
@@ -39,14 +42,18 @@ MAX_BODY: Final = 4 * 1024 * 1024
 async def open_probe(
     model: Model, limits: Limits, *, endpoints: Path, accepts_description: bool = False
 ) -> AsyncIterator[Callable[[], Awaitable[Readiness]]]:
-    """A function that asks the server once. It raises Refused for an address that runs must not reach.
+    """A function that asks the server once. It raises Refused for an address that runs must not
+    reach.
 
-    `accepts_description`: a V2 server that does not know the path of readiness is ready if it describes the model.
+    `accepts_description`: a V2 server that does not know the path of readiness is ready if it
+    describes the model.
     """
     if protocol_of(model) == GRPC:
         from runner.protocols.v2.grpc_client import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
 
-        async with open_grpc_probe(model, limits, seconds=PROBE_SECONDS, endpoints=endpoints) as probe:
+        async with open_grpc_probe(
+            model, limits, seconds=PROBE_SECONDS, endpoints=endpoints
+        ) as probe:
             yield probe
         return
     tls, proxy = context_of(model, endpoints), proxy_of(model, endpoints)
@@ -55,15 +62,23 @@ async def open_probe(
         models = candidates(model)
 
         async def ask() -> Readiness:
-            """Ask as the first protocol does, and while the server does not know the path, as the others do."""
+            """Ask as the first protocol does, and while the server does not know the path, as the
+            others do."""
             first = finding = await _probe(client, models[0], headers=headers, proxy=proxy)
             for other in models[1:]:
                 if finding.is_unknown_path:
-                    finding = await _probe(client, other, headers=headers, proxy=proxy, judge_answer=judge_guess)
+                    finding = await _probe(
+                        client, other, headers=headers, proxy=proxy, judge_answer=judge_guess
+                    )
             if first.is_unknown_path and accepts_description and protocol_of(models[0]) == V2:
                 url = description_url(V2, models[0].model_url, models[0].model_name)
                 finding = await _probe(
-                    client, models[0], headers=headers, proxy=proxy, judge_answer=judge_guess, url=url
+                    client,
+                    models[0],
+                    headers=headers,
+                    proxy=proxy,
+                    judge_answer=judge_guess,
+                    url=url,
                 )
             return finding if finding.is_ready else first
 
@@ -81,7 +96,12 @@ async def _probe(
 ) -> Readiness:
     try:
         response = await client.exchange(
-            "GET", url or probe_url(model), None, headers=headers, limit=MAX_BODY, proxy=proxy or None
+            "GET",
+            url or probe_url(model),
+            None,
+            headers=headers,
+            limit=MAX_BODY,
+            proxy=proxy or None,
         )
     except Refused:
         raise
@@ -89,15 +109,18 @@ async def _probe(
         return Readiness(is_ready=False, seen=f"an answer of more than {MAX_BODY} bytes")
     except ExchangeFailed as error:
         answers = error.was_sent and error.kind is not FaultKind.TIMEOUT
-        is_other = answers and protocol_of(model) not in PROBED  # it does not speak HTTP, but it answers
+        # it does not speak HTTP, but it answers
+        is_other = answers and protocol_of(model) not in PROBED
         return Readiness(is_ready=is_other, seen=str(error))
     return judge_answer(model, status=response.status, body=response.body)
 
 
 async def with_protocol(model: Model, context: ModelContext) -> Model:
-    """Return the model with its protocol: that of the config or of the URL, otherwise one that the server has.
+    """Return the model with its protocol: that of the config or of the URL, otherwise one that the
+    server has.
 
-    Without an answer it is the default, whose own requests then report what is wrong. Raises ContractError if the URL is invalid.
+    Without an answer it is the default, whose own requests then report what is wrong. Raises
+    ContractError if the URL is invalid.
     """
     if named_protocol(model)[1]:
         return model
@@ -108,7 +131,9 @@ async def with_protocol(model: Model, context: ModelContext) -> Model:
         for one in possible:
             name = protocol_of(one)
             try:
-                response = await server.send("GET", description_url(name, server.url, model.model_name))
+                response = await server.send(
+                    "GET", description_url(name, server.url, model.model_name)
+                )
             except (Fault, RunnerError):
                 return model
             if response.status == 200 and is_answer(response.body, protocol=name):

@@ -20,9 +20,15 @@ _MEMBERS: Final = {
 
 
 def named_protocol(model: Model) -> tuple[str, str]:
-    """Return the protocol and the field that names it, empty if it is the default. Krateo's configs name it in `modelVersion`."""
-    named = {"kserve.protocolVersion": model.protocol_version, "kserve.modelVersion": model.model_version}
-    field, name = next(((field, name) for field, name in named.items() if name.strip()), ("", DEFAULT_PROTOCOL))
+    """Return the protocol and the field that names it, empty if it is the default. Krateo's configs
+    name it in `modelVersion`."""
+    named = {
+        "kserve.protocolVersion": model.protocol_version,
+        "kserve.modelVersion": model.model_version,
+    }
+    field, name = next(
+        ((field, name) for field, name in named.items() if name.strip()), ("", DEFAULT_PROTOCOL)
+    )
     return name.strip().lower(), field
 
 
@@ -32,16 +38,22 @@ def protocol_of(model: Model) -> str:
 
 
 def candidates(model: Model) -> tuple[Model, ...]:
-    """The model with each protocol that its server may have: only one if the config or the URL shows it. Raises ContractError."""
+    """The model with each protocol that its server may have: only one if the config or the URL
+    shows it. Raises ContractError."""
     if named_protocol(model)[1]:
         return (model,)
     shown = protocol_in(model.model_url)
-    names = (shown,) if shown else tuple(name for name in ("v2", "v1", OPENAI) if name == OPENAI or model.model_name)
+    names = (
+        (shown,)
+        if shown
+        else tuple(name for name in ("v2", "v1", OPENAI) if name == OPENAI or model.model_name)
+    )
     return tuple(model.model_copy(update={"protocol_version": name}) for name in names)
 
 
 def is_answer(body: bytes, *, protocol: str) -> bool:
-    """Return whether this is what a server of that protocol says about a model, or about its models."""
+    """Return whether this is what a server of that protocol says about a model, or about its
+    models."""
     found = object_in(body)
     return any(one in found for one in _MEMBERS[protocol])
 

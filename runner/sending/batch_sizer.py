@@ -1,13 +1,15 @@
-"""Finds the number of records per request: so many that a request takes about a target time, and that the server accepts. Pure.
+"""Finds the number of records per request: so many that a request takes about a target time, and
+that the server accepts. Pure.
 
-The speed is unknown at first, so the number starts low and grows by a factor of four per request. A fast model reaches the maximum
-after a few requests; a slow one stays far below its timeout.
+The speed is unknown at first, so the number starts low and grows by a factor of four per request. A
+fast model reaches the maximum after a few requests; a slow one stays far below its timeout.
 
-Servers have limits of their own, which few of them tell. So a number that no request had before is tried by one request at a time.
-If it is refused, but all of its parts are accepted, the number is the reason, not a record. The limit is then searched for from
-below, in steps that double until one is refused, because most limits are a number that was accepted already, such as a power of
-two. A false limit, learned from a server that failed for another reason, does not last: larger requests are tried again, ever less
-often.
+Servers have limits of their own, which few of them tell. So a number that no request had before is
+tried by one request at a time. If it is refused, but all of its parts are accepted, the number is
+the reason, not a record. The limit is then searched for from below, in steps that double until one
+is refused, because most limits are a number that was accepted already, such as a power of two. A
+false limit, learned from a server that failed for another reason, does not last: larger requests
+are tried again, ever less often.
 """
 
 _FIRST_ROWS, _FACTOR = 16, 4
@@ -15,18 +17,21 @@ _SMOOTHING = 0.3
 """Weight of a request that was slower than the moving average of the seconds per record."""
 
 _PRECISION = 32
-"""A limit is found if it is known to one part in so many. Larger requests would save less than the search costs."""
+"""A limit is found if it is known to one part in so many. Larger requests would save less than the
+search costs."""
 
 _FIRST_PAUSE = 256
-"""Accepted requests after which a larger one than the limit is tried again. Doubled each time that it is refused."""
+"""Accepted requests after which a larger one than the limit is tried again. Doubled each time that
+it is refused."""
 
 _DOUBTS = 3
-"""Refused requests that are explained by their number of records only, although as many were accepted before, without one in
-between that was accepted: the limit has become lower."""
+"""Refused requests that are explained by their number of records only, although as many were
+accepted before, without one in between that was accepted: the limit has become lower."""
 
 
 class BatchSizer:
-    """Chooses how many records the next request has; with a target of 0 as many as the server accepts."""
+    """Chooses how many records the next request has; with a target of 0 as many as the server
+    accepts."""
 
     def __init__(self, *, maximum: int, target_seconds: float) -> None:
         self.maximum = maximum
@@ -91,7 +96,8 @@ class BatchSizer:
             self._tried = rows
 
     def end(self, rows: int) -> None:
-        """Note that each record of such a batch has a prediction or an error, or that one of its records is why it was refused."""
+        """Note that each record of such a batch has a prediction or an error, or that one of its
+        records is why it was refused."""
         if rows == self._tried:
             self._tried = 0
 
@@ -111,7 +117,8 @@ class BatchSizer:
             self._pause, self._next_pause = self._next_pause, 2 * self._next_pause
 
     def refuse(self, rows: int, *, is_certain: bool) -> None:
-        """Note that the server refused a request, but accepted all of its parts. `is_certain`: it said that it is too large."""
+        """Note that the server refused a request, but accepted all of its parts. `is_certain`: it
+        said that it is too large."""
         if rows > self.most:
             return  # sent before the limit was known
         if rows <= self.proven:
@@ -124,7 +131,8 @@ class BatchSizer:
         self._step = self._unit
 
     def is_suspect(self, rows: int) -> bool:
-        """Whether the number of records is probably the reason if a request is refused. What the config states is trusted."""
+        """Whether the number of records is probably the reason if a request is refused. What the
+        config states is trusted."""
         is_likely = self._refused is not None or (self.is_adaptive and not self.has_invalid)
         return is_likely and rows > self.proven
 
@@ -135,18 +143,22 @@ class BatchSizer:
     def observe(self, rows: int, seconds: float) -> None:
         """Take the time of a successful request into account.
 
-        A request that is much smaller than usual, such as the last of a chunk, says little: its fixed cost dominates.
+        A request that is much smaller than usual, such as the last of a chunk, says little: its
+        fixed cost dominates.
         """
         if not self.is_adaptive or (2 * rows < self._fitting and seconds < self._target):
             return
         latest = seconds / rows
         previous = self._seconds_per_row
         if previous is None or latest < previous:
-            self._seconds_per_row = latest  # larger requests spread the fixed cost; growth is limited by the factor
+            # larger requests spread the fixed cost; growth is limited by the factor
+            self._seconds_per_row = latest
         else:
             self._seconds_per_row = previous + _SMOOTHING * (latest - previous)
         fitting = self._target / max(self._seconds_per_row, 1e-9)
-        self._fitting = max(1, int(min(fitting, _FACTOR * max(rows, self._fitting // _FACTOR), self.maximum)))
+        self._fitting = max(
+            1, int(min(fitting, _FACTOR * max(rows, self._fitting // _FACTOR), self.maximum))
+        )
 
     def observe_timeout(self, rows: int) -> None:
         """Take a request into account that did not complete in time."""

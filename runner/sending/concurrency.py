@@ -1,12 +1,15 @@
 """Finds how many requests to send at a time, by trials of more and of fewer. Pure.
 
-The algorithm is PCC (Dong et al., "PCC: Re-architecting Congestion Control for Consistent High Performance", NSDI 2015) with the
-number of requests in flight in place of a sending rate. The number doubles while its utility rises. After that, twice as many and
-half as many are tried in turns, and the number with the highest utility is kept. Utility is the throughput less a price for
-requests in flight, because requests that only wait at the server are of no use. The throughput at a level is the number of requests
-in flight divided by their mean time (Little's law). It counts records, so that requests of different sizes can be compared.
+The algorithm is PCC (Dong et al., "PCC: Re-architecting Congestion Control for Consistent High
+Performance", NSDI 2015) with the number of requests in flight in place of a sending rate. The
+number doubles while its utility rises. After that, twice as many and half as many are tried in
+turns, and the number with the highest utility is kept. Utility is the throughput less a price for
+requests in flight, because requests that only wait at the server are of no use. The throughput at a
+level is the number of requests in flight divided by their mean time (Little's law). It counts
+records, so that requests of different sizes can be compared.
 
-Overload lowers the number at once, as AIMD does (Chiu and Jain, 1989): several rejections (429, 503) almost in a row, or a timeout.
+Overload lowers the number at once, as AIMD does (Chiu and Jain, 1989): several rejections (429,
+503) almost in a row, or a timeout.
 """
 
 import math
@@ -17,23 +20,27 @@ _PRICE: Final = 0.15
 """Twice the requests must give 11 % more throughput (2 ** 0.15)."""
 
 _SPARE: Final = 2
-"""Requests beyond the level at which growth ends: one waits at the server while a response is on its way, and one is for jitter."""
+"""Requests beyond the level at which growth ends: one waits at the server while a response is on
+its way, and one is for jitter."""
 
 _FEWEST: Final = 16
-"""Requests of a measurement; at least twice the requests in flight. With fewer, fast responses would count too much: they come
-first."""
+"""Requests of a measurement; at least twice the requests in flight. With fewer, fast responses
+would count too much: they come first."""
 
 _FIRST_INTERVAL, _LONGEST_INTERVAL = 2, 32
-"""Measurements between two trials, doubled with each trial that changes nothing, and again if the server has rejected more. In the
-end half the requests are sent during one of 64 measurements, and a full server rejects five in 64: each costs less than 1 %."""
+"""Measurements between two trials, doubled with each trial that changes nothing, and again if the
+server has rejected more. In the end half the requests are sent during one of 64 measurements, and a
+full server rejects five in 64: each costs less than 1 %."""
 
 _OVERLOADED: Final = 5
 _RELIEF: Final = 1 / 3
-"""Rejections that show an overload, less this much for each other request sent meanwhile: more than a quarter of the requests is
-rejected. If one in ten fails at random, as a walk with these steps it gets so far once in 2,000 requests."""
+"""Rejections that show an overload, less this much for each other request sent meanwhile: more than
+a quarter of the requests is rejected. If one in ten fails at random, as a walk with these steps it
+gets so far once in 2,000 requests."""
 
 _DECREASE: Final = 0.9
-"""Share of the requests in flight that is kept after an overload. The next trial shows whether there may be more."""
+"""Share of the requests in flight that is kept after an overload. The next trial shows whether
+there may be more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +59,16 @@ class _Measurement:
         self.seconds = 0.0
 
     def utility(self, *, price: float = _PRICE) -> float:
-        """The throughput; less the share of rejected requests, which were in flight as well, and the price of those in flight."""
+        """The throughput; less the share of rejected requests, which were in flight as well, and
+        the price of those in flight."""
         level = self.in_flight / self.count
         accepted = self.count / (self.count + self.rejected)
         return accepted * level * self.records / max(self.seconds, 1e-9) / math.pow(level, price)
 
 
 class ConcurrencyLimit:
-    """The number of requests that may be in flight. It rises by `grow` only, one at a time, so that a rejection can stop it."""
+    """The number of requests that may be in flight. It rises by `grow` only, one at a time, so that
+    a rejection can stop it."""
 
     def __init__(self, *, start: int, maximum: int, first: int = 0) -> None:
         self.number = min(start, maximum)
@@ -76,7 +85,8 @@ class ConcurrencyLimit:
         """The latest measurement at the best number."""
 
         self._is_growing = True
-        """Whether no trial of more has failed yet, since the start, the latest success of one, or the latest overload."""
+        """Whether no trial of more has failed yet, since the start, the latest success of one, or
+        the latest overload."""
 
         self._is_next_higher = True
         self._interval = _FIRST_INTERVAL
@@ -98,7 +108,8 @@ class ConcurrencyLimit:
 
     def ticket(self, in_flight: int) -> Ticket:
         """Describe a request that is about to be sent as one of `in_flight`."""
-        # It counts as admitted until it is rejected, because a response may take a thousand times as long as a rejection.
+        # It counts as admitted until it is rejected, because a response may take a thousand times
+        # as long as a rejection.
         self._pressure = max(0.0, self._pressure - _RELIEF)
         return Ticket(in_flight, self._measurements)
 
@@ -115,7 +126,8 @@ class ConcurrencyLimit:
             self._judge(measured)
 
     def rejected(self, ticket: Ticket) -> bool:
-        """Note a rejection because of load, such as 429 and 503. Returns whether nothing should be sent for a while."""
+        """Note a rejection because of load, such as 429 and 503. Returns whether nothing should be
+        sent for a while."""
         if ticket.measurement == self._measurements:
             self._pressure += 1 + _RELIEF
             self._measured.rejected += 1
@@ -130,7 +142,8 @@ class ConcurrencyLimit:
         return ticket.in_flight == 1
 
     def timed_out(self, ticket: Ticket) -> None:
-        """Halve the number, once for all requests that were sent at the same level: the server has far too much to do."""
+        """Halve the number, once for all requests that were sent at the same level: the server has
+        far too much to do."""
         if ticket.measurement == self._measurements:
             self._fall(max(1, self.number // 2))
 
@@ -145,7 +158,11 @@ class ConcurrencyLimit:
                 self._try()
         elif measured.utility() > usual.utility():
             self._level, self._usual = self._target + (0 if is_higher else _SPARE), measured
-            self._interval, self._is_growing, self._is_next_higher = _FIRST_INTERVAL, is_higher, is_higher
+            self._interval, self._is_growing, self._is_next_higher = (
+                _FIRST_INTERVAL,
+                is_higher,
+                is_higher,
+            )
             self._ceiling = self._maximum
             self._try()
         else:
@@ -155,8 +172,13 @@ class ConcurrencyLimit:
             self._end_trial()
 
     def _try(self) -> None:
-        """Begin the next trial: of more while that helps, otherwise of more and of fewer in turns."""
-        target = min(2 * self._level, self._maximum) if self._is_next_higher else max(1, self._level // 2)
+        """Begin the next trial: of more while that helps, otherwise of more and of fewer in
+        turns."""
+        target = (
+            min(2 * self._level, self._maximum)
+            if self._is_next_higher
+            else max(1, self._level // 2)
+        )
         self._is_next_higher = self._is_growing or not self._is_next_higher
         if target == self._level:
             self._end_trial()
@@ -172,7 +194,11 @@ class ConcurrencyLimit:
     def _fall(self, level: int) -> None:
         self._ceiling = max(1, self._level - 1)
         self._level, self._usual = min(self._level, level), None
-        self._interval, self._is_growing, self._is_next_higher = max(_FIRST_INTERVAL, self._interval // 2), True, True
+        self._interval, self._is_growing, self._is_next_higher = (
+            max(_FIRST_INTERVAL, self._interval // 2),
+            True,
+            True,
+        )
         self._begin(self._level, until_trial=self._interval)
 
     def _begin(self, target: int, *, until_trial: int = 0) -> None:

@@ -1,8 +1,10 @@
-"""Decides when too many records have failed: `errorThreshold` and `canaryRecords` of the contract. Pure, except for the wait.
+"""Decides when too many records have failed: `errorThreshold` and `canaryRecords` of the contract.
+Pure, except for the wait.
 
-A percentage refers to all records of the input, which are counted before the first request. So the number of errors that are
-allowed is known from the start, and the run ends as soon as it is exceeded. The first records, the canary, have a budget of their
-own, and nothing else is sent before it is known how many of them failed.
+A percentage refers to all records of the input, which are counted before the first request. So the
+number of errors that are allowed is known from the start, and the run ends as soon as it is
+exceeded. The first records, the canary, have a budget of their own, and nothing else is sent before
+it is known how many of them failed.
 """
 
 import asyncio
@@ -17,7 +19,9 @@ from runner.errors import TooManyErrors
 class ErrorBudget:
     """Counts the failed records of one run."""
 
-    def __init__(self, *, total: int, threshold: ErrorThreshold | None = None, canary: int = 0) -> None:
+    def __init__(
+        self, *, total: int, threshold: ErrorThreshold | None = None, canary: int = 0
+    ) -> None:
         self.canary = min(canary, total)
         self.first_error: RecordError | None = None
         self._total = total
@@ -60,7 +64,8 @@ class ErrorBudget:
             self.canary_passed.set()
 
     def check_rejections(self, rejected: int, error: RecordError) -> None:
-        """Raise TooManyErrors if the server has rejected more records than may fail, before all their results are known."""
+        """Raise TooManyErrors if the server has rejected more records than may fail, before all
+        their results are known."""
         if self._threshold is None:
             return
         self.first_error = self.first_error or error
@@ -70,7 +75,8 @@ class ErrorBudget:
             self._require(rejected, self.canary, "canary ")
 
     def check_committed(self, failed: int) -> None:
-        """Raise TooManyErrors if so many errors are too many for the run, which its attempts and Pods have committed together."""
+        """Raise TooManyErrors if so many errors are too many for the run, which its attempts and
+        Pods have committed together."""
         self._require(failed, self._total, "")
 
     def _check(self) -> None:
@@ -80,7 +86,11 @@ class ErrorBudget:
     def _require(self, failed: int, records: int, kind: str) -> None:
         if self._threshold is None or failed <= (allowed := self._threshold.allowed(records)):
             return
-        limit = f"{self._threshold} ({allowed})" if str(self._threshold).endswith("%") else str(self._threshold)
+        limit = (
+            f"{self._threshold} ({allowed})"
+            if str(self._threshold).endswith("%")
+            else str(self._threshold)
+        )
         rest = f", so the other {self._total - self.canary} were not sent" if kind else ""
         raise TooManyErrors(
             f"{failed} of {records} {kind}records failed, more than errorThreshold {limit} allows{rest}{self._first}"

@@ -1,7 +1,7 @@
 """The predictions of an earlier run by the ids of their records, in a database on the Pod's disk.
 
-It takes about 20 MiB of memory, whatever the number of records is, and finds a prediction wherever its record is now. All methods
-block.
+It takes about 20 MiB of memory, whatever the number of records is, and finds a prediction wherever
+its record is now. All methods block.
 """
 
 import sqlite3
@@ -20,14 +20,18 @@ pragma synchronous = off;
 pragma cache_size = -16384;
 create table known (key blob primary key, results integer default 0, records integer default 0, prediction blob);
 """
-"""`results` of the earlier run and `records` of the input have the key; `prediction` is null if the record failed."""
+"""`results` of the earlier run and `records` of the input have the key; `prediction` is null if the
+record failed."""
 
 
 class KeyedPredictions:
     """Holds the results of the run with this name."""
 
-    def __init__(self, results: Iterable[StoredResult], *, run: str, folder: Path, limit: int) -> None:
-        """`limit`: bytes of the file, which is created in the folder and unlinked at once. Raises InputError beyond it."""
+    def __init__(
+        self, results: Iterable[StoredResult], *, run: str, folder: Path, limit: int
+    ) -> None:
+        """`limit`: bytes of the file, which is created in the folder and unlinked at once. Raises
+        InputError beyond it."""
         self._run = run
         path = folder / "earlier-predictions"
         with self._disk_errors():
@@ -37,11 +41,16 @@ class KeyedPredictions:
             self._database.executemany(
                 "insert into known (key, results, prediction) values (?, 1, ?) "
                 "on conflict (key) do update set results = results + 1",
-                ((_key(one.custom_id), one.prediction or None) for one in results if one.custom_id is not None),
+                (
+                    (_key(one.custom_id), one.prediction or None)
+                    for one in results
+                    if one.custom_id is not None
+                ),
             )
 
     def count(self, blocks: Iterable[Block]) -> int:
-        """Return how many records of an input have a prediction. Raises InputError for an id that is not unique."""
+        """Return how many records of an input have a prediction. Raises InputError for an id that
+        is not unique."""
         with self._disk_errors():
             self._database.executemany(
                 "insert into known (key, records) values (?, 1) on conflict (key) do update set records = records + 1",
@@ -57,14 +66,21 @@ class KeyedPredictions:
                     "make the ids unique, or start a run without retryOf",
                     is_retryable=False,
                 )
-        (found,) = self._database.execute("select count(prediction) from known where records > 0").fetchone()
+        (found,) = self._database.execute(
+            "select count(prediction) from known where records > 0"
+        ).fetchone()
         return int(found)
 
     def of(self, batch: Batch) -> Mapping[int, bytes]:
-        """Return the known predictions of a batch, by position; none of a record that is not valid any more."""
+        """Return the known predictions of a batch, by position; none of a record that is not valid
+        any more."""
         find = "select prediction from known where key = ?"
-        places = (at for at, one in enumerate(batch.ids) if one is not None and at not in batch.errors)
-        found = ((at, self._database.execute(find, [_key(batch.ids[at])]).fetchone()) for at in places)
+        places = (
+            at for at, one in enumerate(batch.ids) if one is not None and at not in batch.errors
+        )
+        found = (
+            (at, self._database.execute(find, [_key(batch.ids[at])]).fetchone()) for at in places
+        )
         return {at: row[0] for at, row in found if row and row[0] is not None}
 
     @contextmanager

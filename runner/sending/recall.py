@@ -11,7 +11,8 @@ from inferrun.formats.record_texts import prediction_texts
 from inferrun.plugins import Batch, EarlierResults, JsonRecords, Results
 
 CHUNKS_HELD: Final = 4
-"""Chunks whose predictions are held: batches arrive nearly in order, and a batch rarely spans more than two chunks."""
+"""Chunks whose predictions are held: batches arrive nearly in order, and a batch rarely spans more
+than two chunks."""
 
 
 class PredictionsByIndex:
@@ -38,12 +39,16 @@ class Recall:
     """Answers for the model as far as predictions are known."""
 
     def __init__(self, known: Callable[[Batch], Mapping[int, bytes]]) -> None:
-        """`known` returns the known predictions of a batch as JSON texts, by position. It blocks, and is called once at a time."""
+        """`known` returns the known predictions of a batch as JSON texts, by position. It blocks,
+        and is called once at a time."""
         self._known = known
         self._reading = asyncio.Lock()
 
-    async def predict(self, batch: Batch, predict: Callable[[Batch], Awaitable[Results]]) -> Results:
-        """Return the known predictions of a batch with those of the other records. Raises OutputError.
+    async def predict(
+        self, batch: Batch, predict: Callable[[Batch], Awaitable[Results]]
+    ) -> Results:
+        """Return the known predictions of a batch with those of the other records. Raises
+        OutputError.
 
         `predict` gets these, in order, if there are any; their indexes are not consecutive.
         """
@@ -59,4 +64,6 @@ class Recall:
         sent = await predict(batch)
         for at, text in zip(places, prediction_texts(sent.values), strict=True):
             texts[at] = text
-        return Results(JsonRecords(texts), {places[at]: error for at, error in sent.errors.items()}, sent.usage)
+        return Results(
+            JsonRecords(texts), {places[at]: error for at, error in sent.errors.items()}, sent.usage
+        )

@@ -1,8 +1,9 @@
 """Limits the batches that are held between reading and writing, by their memory.
 
-The window is separate from the number of concurrent requests: while one batch waits for a retry, the batches after it are sent,
-received and held here until they can be written in order. The oldest batch is never blocked, so there is always progress. If the
-oldest batch has its predictions, it is the writer that is slow, and there is no reason to hold many batches.
+The window is separate from the number of concurrent requests: while one batch waits for a retry,
+the batches after it are sent, received and held here until they can be written in order. The oldest
+batch is never blocked, so there is always progress. If the oldest batch has its predictions, it is
+the writer that is slow, and there is no reason to hold many batches.
 """
 
 import asyncio
@@ -15,11 +16,18 @@ from inferrun.plugins import Batch, Results
 class ReorderWindow:
     """Keeps the estimated memory of the held batches and predictions near `limit` bytes.
 
-    As many batches as `in_flight` returns, the requests that may be sent at a time, are admitted and sent whatever their size. The
-    limit is exceeded by them, and by the predictions of requests that were in flight when it was reached.
+    As many batches as `in_flight` returns, the requests that may be sent at a time, are admitted
+    and sent whatever their size. The limit is exceeded by them, and by the predictions of requests
+    that were in flight when it was reached.
     """
 
-    def __init__(self, *, limit: int, in_flight: Callable[[], int], lookahead: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        limit: int,
+        in_flight: Callable[[], int],
+        lookahead: Callable[[], int] | None = None,
+    ) -> None:
         """`lookahead` returns how many batches may be unsent; default: as many as `in_flight`."""
         self._limit = limit
         self._in_flight = in_flight
@@ -37,7 +45,8 @@ class ReorderWindow:
         return self._batch_bytes // len(self._held)
 
     async def wait_for_lookahead(self) -> None:
-        """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
+        """Wait until only a few batches are unsent, so that the reader is not further ahead than
+        necessary."""
         while len(self._unsent) >= self._lookahead():
             await self._change()
 
@@ -58,7 +67,10 @@ class ReorderWindow:
     def is_sendable(self, batch: Batch) -> bool:
         """Return whether there is room for the predictions of a batch or of a part of it."""
         oldest, _ = self._held[0]
-        return self._prediction_bytes <= self._limit or oldest.first <= batch.first < oldest.first + len(oldest)
+        return (
+            self._prediction_bytes <= self._limit
+            or oldest.first <= batch.first < oldest.first + len(oldest)
+        )
 
     def note_sent(self, batch: Batch) -> None:
         """Take into account that a batch, or its first part, is sent."""
@@ -85,7 +97,9 @@ class ReorderWindow:
         if held < in_flight:
             return True
         is_writer_slow = held >= 2 * in_flight and self._held[0][0].first in self._predicted
-        return not is_writer_slow and self._batch_bytes + self._prediction_bytes + size <= self._limit
+        return (
+            not is_writer_slow and self._batch_bytes + self._prediction_bytes + size <= self._limit
+        )
 
     async def _change(self) -> None:
         self._has_changed.clear()

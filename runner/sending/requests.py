@@ -1,7 +1,8 @@
-"""Sends single requests: with a slot and room for the predictions, or while nothing else is in flight.
+"""Sends single requests: with a slot and room for the predictions, or while nothing else is in
+flight.
 
-A request is tried once; what follows a failure is decided elsewhere. Each request teaches the slots, the size of the next requests
-and what is known of the server.
+A request is tried once; what follows a failure is decided elsewhere. Each request teaches the
+slots, the size of the next requests and what is known of the server.
 """
 
 import asyncio
@@ -34,18 +35,21 @@ from runner.sending.slots import Slots
 _log = logging.getLogger(__name__)
 
 _FEWEST_EXAMPLES, _MOST_EXAMPLES = 2, 16
-"""Examples that are answered in a row before a record that was lost is sent alone again: a random number, because another Pod may
-send a record that ends the server whenever it is back."""
+"""Examples that are answered in a row before a record that was lost is sent alone again: a random
+number, because another Pod may send a record that ends the server whenever it is back."""
 
 _CLOSING: Final = 3
-"""Examples that are answered in a row before others are sent after a server failed and admitted nothing: a circuit breaker that is
-half open closes after as many (vllm-router 0.1.17, sglang-router 0.3.2, smg 1.13.0), and opens again if one fails."""
+"""Examples that are answered in a row before others are sent after a server failed and admitted
+nothing: a circuit breaker that is half open closes after as many (vllm-router 0.1.17, sglang-router
+0.3.2, smg 1.13.0), and opens again if one fails."""
 
 _LONGEST_PAUSE: Final = 2.0
-"""Seconds between two requests of which one is sent at a time, because everything waits for them."""
+"""Seconds between two requests of which one is sent at a time, because everything waits for
+them."""
 
 _FIRST: Final = -1
-"""Priority of a request with more records than any before: until it is answered, the others have fewer."""
+"""Priority of a request with more records than any before: until it is answered, the others have
+fewer."""
 
 _CANDIDATES: Final = 16
 """Records that are lost before any has been answered: then the server answers none."""
@@ -65,7 +69,8 @@ class Requests:
         limits: Limits,
         on_note: Callable[[str], None],
     ) -> None:
-        """`on_note` is called with the reason why requests are not sent as usual, for people, and with "" when they are."""
+        """`on_note` is called with the reason why requests are not sent as usual, for people, and
+        with "" when they are."""
         self._model = model
         self._window = window
         self._on_note = on_note
@@ -116,7 +121,9 @@ class Requests:
         while True:
             await self._window.wait_until_sendable(batch)
             self.slots.fit(self._window.mean_bytes)
-            ticket = await self.slots.acquire(_FIRST if self.sizer.is_trial(len(batch)) else batch.first)
+            ticket = await self.slots.acquire(
+                _FIRST if self.sizer.is_trial(len(batch)) else batch.first
+            )
             try:
                 if self._window.is_sendable(batch):
                     self._window.note_sent(batch)
@@ -126,22 +133,26 @@ class Requests:
                 self.slots.release()
 
     async def send_example(self, example: Batch, *, priority: int) -> None:
-        """Send the example. Raises a transient Fault if it fails: it succeeded before, so the server is the reason."""
+        """Send the example. Raises a transient Fault if it fails: it succeeded before, so the
+        server is the reason."""
         await self.slots.acquire(priority)
         try:
             await self._predict(example)
         except Fault as fault:
             self.server.example_failed_at = asyncio.get_running_loop().time()
             kind = fault.kind if fault.is_transient else FaultKind.UNAVAILABLE
-            raise Fault(fault.error, kind=kind, retry_after=fault.retry_after, was_sent=False) from fault
+            raise Fault(
+                fault.error, kind=kind, retry_after=fault.retry_after, was_sent=False
+            ) from fault
         finally:
             self.slots.release()
 
     async def confirm(self, part: BatchPart, example: Batch | None) -> Results:
         """Send a part while nothing else is in flight, right after the example if there is one.
 
-        First the requests that the server did not admit are sent again: if it does not because of this part, they would have to
-        wait longer. Parts that wait for this are sent one after the other. Raises Fault, and InferenceError as `recover`.
+        First the requests that the server did not admit are sent again: if it does not because of
+        this part, they would have to wait longer. Parts that wait for this are sent one after the
+        other. Raises Fault, and InferenceError as `recover`.
         """
         if self._refused:
             self._on_note(
@@ -168,8 +179,9 @@ class Requests:
         return await self.send(part)
 
     async def recover(self, part: BatchPart) -> None:
-        """Wait until the server admits the example, and send nothing else meanwhile, unless it answers a request that it has got
-        since it rejected this one. Raises InferenceError if it does not admit the example.
+        """Wait until the server admits the example, and send nothing else meanwhile, unless it
+        answers a request that it has got since it rejected this one. Raises InferenceError if it
+        does not admit the example.
         """
         latest, server = part.failures[-1], self.server
         await self.settle()
@@ -210,9 +222,11 @@ class Requests:
 
     @asynccontextmanager
     async def alone(self, part: BatchPart) -> AsyncIterator[None]:
-        """Wait until nothing is in flight, and let nothing be sent but this batch and its parts. One batch at a time.
+        """Wait until nothing is in flight, and let nothing be sent but this batch and its parts.
+        One batch at a time.
 
-        If the search for a record of another batch has ended meanwhile, that explains the losses, and this one is sent as usual.
+        If the search for a record of another batch has ended meanwhile, that explains the losses,
+        and this one is sent as usual.
         """
         batch = part.batch
         if self.server.example is None:
@@ -236,7 +250,8 @@ class Requests:
                     self._on_note("")
 
     async def send_alone(self, part: BatchPart) -> Results:
-        """Send a batch after the server has answered the example. Raises Fault, and InferenceError if it answers nothing."""
+        """Send a batch after the server has answered the example. Raises Fault, and InferenceError
+        if it answers nothing."""
         if not part.failures:
             await self._prove()
         else:
@@ -245,14 +260,17 @@ class Requests:
         return await self._predict(part.batch)
 
     async def _prove(self, *, fewest: int = 1, most: int = 1, budget: float | None = None) -> bool:
-        """Send the example until it is answered several times in a row. Returns whether the very first request was answered.
+        """Send the example until it is answered several times in a row. Returns whether the very
+        first request was answered.
 
-        Before there is an example, records without a response are sent in turns: the first one that is answered is the example.
-        `budget` is how many seconds to wait; by default the server's patience.
-        Raises InferenceError if the server does not come back.
+        Before there is an example, records without a response are sent in turns: the first one that
+        is answered is the example. `budget` is how many seconds to wait; by default the server's
+        patience. Raises InferenceError if the server does not come back.
         """
         server, loop = self.server, asyncio.get_running_loop()
-        retries = Retries(budget=server.patience if budget is None else budget, until=server.restarts_until)
+        retries = Retries(
+            budget=server.patience if budget is None else budget, until=server.restarts_until
+        )
         lost = answered = needed = 0
         was_up = has_failed = False
         while not answered or answered < needed:
@@ -284,7 +302,9 @@ class Requests:
             with request_span(batch):
                 results = await self._model.predict(batch)
             if len(results) != len(batch):
-                text = f"the model server returned {len(results)} predictions for {len(batch)} records"
+                text = (
+                    f"the model server returned {len(results)} predictions for {len(batch)} records"
+                )
                 raise Fault(InferenceError(text), kind=FaultKind.INVALID)
             is_answered = True
         except MixedBatch:
@@ -297,7 +317,8 @@ class Requests:
                 self.slots.fail(ticket, fault, pause=self.first_wait)
                 if fault.kind is FaultKind.TIMEOUT and self.sizer.is_adaptive and len(batch) > 1:
                     self.sizer.observe_timeout(len(batch))
-                    raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
+                    # a smaller one may be fast enough
+                    raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault
             raise
         finally:
             self._in_flight.discard(request)
@@ -311,7 +332,9 @@ class Requests:
         self.received_bytes += results.values.nbytes
         self.server.answer(batch, results, started=started)
         self.sizer.accept(
-            sum(one.code != NOT_SENT for one in results.errors.values()) + len(batch) - len(results.errors)
+            sum(one.code != NOT_SENT for one in results.errors.values())
+            + len(batch)
+            - len(results.errors)
         )
         if ticket is not None:
             duration = loop.time() - started
@@ -325,5 +348,7 @@ class Requests:
 def _note_of(batch: Batch) -> str:
     last = batch.first + len(batch) - 1
     if last == batch.first:
-        return f"requests with record {last} get no response, so it is sent alone, and the others wait"
+        return (
+            f"requests with record {last} get no response, so it is sent alone, and the others wait"
+        )
     return f"requests with records {batch.first} to {last} get no response, so one of them is searched for, and the others wait"

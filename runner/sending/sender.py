@@ -1,6 +1,7 @@
 """Turns batches into results: sends them, and does what `next_step` decides after a failure.
 
-A request that waits for a retry occupies no slot. Retries have priority over later batches, which cannot be written before them.
+A request that waits for a retry occupies no slot. Retries have priority over later batches, which
+cannot be written before them.
 """
 
 import asyncio
@@ -35,29 +36,31 @@ _NO_RESPONSE: Final = "no_response"
 """Code of the error of a record that has no response although others have one."""
 
 _PARTS: Final = 32
-"""Parts of a batch that is lost alone: with 1024 records, two losses find the record. Each may cost the restart of a server."""
+"""Parts of a batch that is lost alone: with 1024 records, two losses find the record. Each may cost
+the restart of a server."""
 
 _GROUPED: Final = 1000
-"""Records of a batch whose requests have fewer, because they differ in form. As many as requests have at most, by default."""
+"""Records of a batch whose requests have fewer, because they differ in form. As many as requests
+have at most, by default."""
 
 _SMALLER: Final = 4
-"""Divisor of the number of records per request after a batch was lost alone although none of its parts is, for example because the
-server exceeds its memory limit."""
+"""Divisor of the number of records per request after a batch was lost alone although none of its
+parts is, for example because the server exceeds its memory limit."""
 
 _FIRST_SECONDS: Final = 0.2
 """The seconds for which the others wait for the first batch. A server that accepts fewer records in
 a request usually says so at once."""
 
 _JOINED: Final = 16
-"""After a record is blamed, the rest of its batch is sent in one request, unless it has more than this many times the records since
-the previous blamed one. Then others are probably close, and the rest, which would fail as well, remains divided."""
+"""After a record is blamed, the rest of its batch is sent in one request, unless it has more than
+this many times the records since the previous blamed one. Then others are probably close, and the
+rest, which would fail as well, remains divided."""
 
 _REJECTIONS_IN_A_ROW: Final = 1000
-"""Records that the server rejects one by one without accepting any: then the reason is the request, not the records."""
+"""Records that the server rejects one by one without accepting any: then the reason is the request,
+not the records."""
 
-_EACH_TIME: Final = (
-    "this happens each time the record is sent, while others are answered; see the log of the model server"
-)
+_EACH_TIME: Final = "this happens each time the record is sent, while others are answered; see the log of the model server"
 
 
 class Sender:
@@ -86,7 +89,8 @@ class Sender:
         """The first records of batches that were divided and are not settled yet."""
         self._has_begun = False
         self._is_open = asyncio.Event()
-        """Set once the first batch is settled, or has taken a while. One record is not too many, nor what the config states."""
+        """Set once the first batch is settled, or has taken a while. One record is not too many,
+        nor what the config states."""
 
         if self.sizer.maximum == 1 or not self.sizer.is_adaptive:
             self._is_open.set()
@@ -95,9 +99,11 @@ class Sender:
         """How many groups the latest batch had of which each needs requests of its own."""
 
     def send(self, batch: Batch) -> Coroutine[None, None, Results]:
-        """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError.
+        """Send a batch until it succeeds, without the records whose predictions are known. Raises
+        InferenceError.
 
-        The number of records of the next batch depends on this one from the call on, before the coroutine is awaited.
+        The number of records of the next batch depends on this one from the call on, before the
+        coroutine is awaited.
         """
         if self._groups == 1:
             self.sizer.begin(len(batch))
@@ -120,18 +126,21 @@ class Sender:
 
     @property
     def wanted(self) -> int:
-        """The number of records of the next batch: enough for full requests, if only some of them may be in one."""
+        """The number of records of the next batch: enough for full requests, if only some of them
+        may be in one."""
         rows = self.sizer.rows
         return max(rows, min(rows * self._groups, _GROUPED))
 
     @property
     def lookahead(self) -> int:
-        """How many batches may be ready to be sent. One while the server's limit is searched for, because each step changes it."""
+        """How many batches may be ready to be sent. One while the server's limit is searched for,
+        because each step changes it."""
         is_searching = self.sizer.is_searching or not self._is_open.is_set()
         return 1 if is_searching else self.slots.number
 
     async def _settle_groups(self, batch: Batch) -> Results:
-        """Settle the records that may be in one request apart from the others, at the same time. Raises as `send`, or a group.
+        """Settle the records that may be in one request apart from the others, at the same time.
+        Raises as `send`, or a group.
 
         That they differ is found when a request is made, so it costs nothing if they do not.
         """
@@ -142,21 +151,29 @@ class Sender:
                 pass
         groups, most = self.requests.groups_of(batch.records), self.sizer.rows
         self._groups = len(groups)
-        parts = [group[start : start + most] for group in groups for start in range(0, len(group), most)]
+        parts = [
+            group[start : start + most] for group in groups for start in range(0, len(group), most)
+        ]
         async with asyncio.TaskGroup() as tasks:
             settled = [
-                tasks.create_task(self._settle(Batch(first=batch.first, records=selected(batch.records, places))))
+                tasks.create_task(
+                    self._settle(Batch(first=batch.first, records=selected(batch.records, places)))
+                )
                 for places in parts
             ]
-        return in_places(join_results([one.result() for one in settled]), list(chain.from_iterable(parts)))
+        return in_places(
+            join_results([one.result() for one in settled]), list(chain.from_iterable(parts))
+        )
 
     async def _settle(self, batch: Batch) -> Results:
-        """Send a batch, divided if necessary, until each of its records has a prediction or an error. Raises InferenceError."""
+        """Send a batch, divided if necessary, until each of its records has a prediction or an
+        error. Raises InferenceError."""
         parts, later = deque([BatchPart(batch, self._server)]), deque[BatchPart]()
         found: dict[int, Results] = {}
         attempts = Counter[int]()
         blamed_until = batch.first
-        cause: Fault | None = None  # why the batch was rejected of which the next part is the first half
+        # why the batch was rejected of which the next part is the first half
+        cause: Fault | None = None
         async with AsyncExitStack() as search:
             while parts or later:
                 if later and (self._server.is_broken or not parts):
@@ -177,7 +194,11 @@ class Sender:
                     continue
                 attempts.update(range(first, stop) if outcome.was_sent else ())
                 step = next_step(part)
-                cause = outcome if self._has_bad_record(part, batch, outcome) and step is NextStep.DIVIDE else None
+                cause = (
+                    outcome
+                    if self._has_bad_record(part, batch, outcome) and step is NextStep.DIVIDE
+                    else None
+                )
                 match step:
                     case NextStep.SEND | NextStep.CONFIRM:
                         part.is_to_confirm |= step is NextStep.CONFIRM
@@ -191,12 +212,22 @@ class Sender:
                         self._divided_batches.add(batch.first)
                         parts.extendleft(reversed(self._divided(part, outcome)))
                     case NextStep.BLAME:
-                        found[first] = self._blamed(outcome, is_confirmed=part.is_to_confirm and len(part.failures) > 1)
+                        found[first] = self._blamed(
+                            outcome, is_confirmed=part.is_to_confirm and len(part.failures) > 1
+                        )
                         rest = batch.part(stop - batch.first, len(batch))
-                        is_left = not later and all(one.batch.first >= stop and not one.is_alone for one in parts)
+                        is_left = not later and all(
+                            one.batch.first >= stop and not one.is_alone for one in parts
+                        )
                         is_all = is_left and len(rest) == sum(len(one.batch) for one in parts)
-                        is_short = 0 < len(rest) <= min(_JOINED * (first - blamed_until), self.sizer.fitting)
-                        parts = deque([BatchPart(rest, self._server)]) if is_all and is_short else parts
+                        is_short = (
+                            0
+                            < len(rest)
+                            <= min(_JOINED * (first - blamed_until), self.sizer.fitting)
+                        )
+                        parts = (
+                            deque([BatchPart(rest, self._server)]) if is_all and is_short else parts
+                        )
                         blamed_until = stop
                     case NextStep.FAIL:
                         raise outcome.error from outcome
@@ -204,7 +235,8 @@ class Sender:
         return _joined(found, attempts, first=batch.first)
 
     async def _try(self, part: BatchPart) -> Results | Fault:
-        """Send a part once. After a failure, wait: requests that were in flight may be answered meanwhile."""
+        """Send a part once. After a failure, wait: requests that were in flight may be answered
+        meanwhile."""
         requests, example = self.requests, part.needed_example
         try:
             if part.is_alone:
@@ -219,7 +251,9 @@ class Sender:
             is_proven = example is not None or part.is_alone
             now = asyncio.get_running_loop().time()
             part.fail(fault, now=now, is_after_example=is_proven, first_wait=requests.first_wait)
-            requests.note_outcome(part, is_refused=fault.is_transient and not (part.is_alone or part.is_to_confirm))
+            requests.note_outcome(
+                part, is_refused=fault.is_transient and not (part.is_alone or part.is_to_confirm)
+            )
             if part.is_refused_again:
                 await requests.recover(part)
             elif part.is_to_wait:
@@ -234,7 +268,8 @@ class Sender:
         return results
 
     def _has_bad_record(self, part: BatchPart, batch: Batch, fault: Fault) -> bool:
-        """Return whether a part of a batch was rejected because of a record, and not of their number."""
+        """Return whether a part of a batch was rejected because of a record, and not of their
+        number."""
         if fault.kind in DIVIDED and len(part.batch) <= self.sizer.proven:
             self.sizer.end(len(batch))
         return fault.kind is FaultKind.REJECTED and not self.sizer.is_suspect(len(part.batch))
@@ -247,9 +282,12 @@ class Sender:
             size = min(self.sizer.fitting, size)
         starts = list(range(0, len(batch), size))
         if not fault.was_sent and fault.kind is FaultKind.TOO_LARGE:
-            starts = [0, min(self.sizer.rows, size)]  # the limit may be known better when the rest is sent
+            # the limit may be known better when the rest is sent
+            starts = [0, min(self.sizer.rows, size)]
         if part.failures:
-            origin = Divided(len(batch), fault.kind, len(starts), is_shared=part.failures[-1].is_shared)
+            origin = Divided(
+                len(batch), fault.kind, len(starts), is_shared=part.failures[-1].is_shared
+            )
         elif origin:
             origin.parts += len(starts) - 1
         parts = [
@@ -262,7 +300,8 @@ class Sender:
         return parts
 
     def _check_division(self, origin: Divided | None) -> None:
-        """Find out whether the size of a request was the reason why it failed, because a part of it was answered."""
+        """Find out whether the size of a request was the reason why it failed, because a part of it
+        was answered."""
         if origin is None:
             return
         origin.parts -= 1
@@ -270,7 +309,9 @@ class Sender:
             return
         if origin.is_shared:
             self._server.contradict()
-        if origin.kind in DIVIDED and not (origin.is_shared and origin.records <= self.sizer.proven):
+        if origin.kind in DIVIDED and not (
+            origin.is_shared and origin.records <= self.sizer.proven
+        ):
             self.sizer.refuse(origin.records, is_certain=origin.kind is FaultKind.TOO_LARGE)
         elif origin.kind not in DIVIDED:
             self.sizer.cap(origin.records // _SMALLER)
@@ -278,7 +319,8 @@ class Sender:
     def _blamed(self, fault: Fault, *, is_confirmed: bool) -> Results:
         """Return the error of a single record that is to blame, unless more are than may fail.
 
-        If the contract does not say how many may, a server that seems to reject every record ends the run.
+        If the contract does not say how many may, a server that seems to reject every record ends
+        the run.
         """
         self._server.blame(is_confirmed=is_confirmed)
         self._rejected_in_total += 1

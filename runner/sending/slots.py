@@ -1,7 +1,8 @@
 """Gives out the slots of concurrent requests, whose number is fixed or follows the server.
 
-A free slot goes to the waiting request with the lowest priority number. The pipeline uses the batch's position, so a retried
-request is sent before later batches, which cannot be written before it anyway.
+A free slot goes to the waiting request with the lowest priority number. The pipeline uses the
+batch's position, so a retried request is sent before later batches, which cannot be written before
+it anyway.
 """
 
 import asyncio
@@ -16,34 +17,40 @@ from inferrun.plugins.limits import MAX_CONCURRENCY, MIB
 from runner.sending.concurrency import ConcurrencyLimit, Ticket
 
 _START, _FIRST = 4, 8
-"""Requests to begin with, and to measure first, because four take too long for it. Almost every server handles or queues them,
-and one that admits only one rejects three at once."""
+"""Requests to begin with, and to measure first, because four take too long for it. Almost every
+server handles or queues them, and one that admits only one rejects three at once."""
 
 _FACTOR: Final = 2
-"""A request with more than twice the records of the previous one, or less than half, says nothing about the concurrency."""
+"""A request with more than twice the records of the previous one, or less than half, says nothing
+about the concurrency."""
 
 _AFFORDED, _AFFORDED_SHARE, _SIZED = 4, 2, 8
-"""Requests that are sent at a time however large they are, if the number is found. More only while they and their predictions fit
-into half of the window. The size of every eighth response is determined, which takes time."""
+"""Requests that are sent at a time however large they are, if the number is found. More only while
+they and their predictions fit into half of the window. The size of every eighth response is
+determined, which takes time."""
 
 _MEMORY_SHARE, _COPIES = 2, 2
 """Requests that are in flight, each as records and as a body, may use half of the memory."""
 
 _LARGER, _SMALLER = 1.25, 0.5
-"""Mean sizes of requests between these times the noted one change nothing, so that the number does not follow each request."""
+"""Mean sizes of requests between these times the noted one change nothing, so that the number does
+not follow each request."""
 
 _PAUSE_SHARE, _SHORTEST_PAUSE, _LONGEST_PAUSE = 1 / 16, 0.002, 0.05
-"""Pause between two raises of the limit: a share of the time of a request, and seconds. A rejection usually arrives within a
-millisecond, and the limit may double within a round trip."""
+"""Pause between two raises of the limit: a share of the time of a request, and seconds. A rejection
+usually arrives within a millisecond, and the limit may double within a round trip."""
 
 
 class Slots:
-    """A semaphore with priorities whose number of slots changes with what became of the requests."""
+    """A semaphore with priorities whose number of slots changes with what became of the
+    requests."""
 
     def __init__(self, limits: Limits) -> None:
         self._fixed = limits.concurrency
         known, maximum = limits.start_concurrency or self._fixed, self._fixed or MAX_CONCURRENCY
-        self._limit = ConcurrencyLimit(start=known or _START, first=known or _FIRST, maximum=maximum)
+        self._limit = ConcurrencyLimit(
+            start=known or _START, first=known or _FIRST, maximum=maximum
+        )
         self._window_bytes = limits.window_bytes
         self._memory_bytes = limits.memory_bytes
         self._afforded = MAX_CONCURRENCY
@@ -79,7 +86,8 @@ class Slots:
         )
 
     def fit(self, records_bytes: int) -> None:
-        """Give out only as many slots as requests with so many bytes of records, as usual, fit into the memory."""
+        """Give out only as many slots as requests with so many bytes of records, as usual, fit into
+        the memory."""
         size = max(1, records_bytes + self._response_bytes)
         if _SMALLER * self._request_bytes < size <= _LARGER * self._request_bytes:
             return
@@ -88,7 +96,9 @@ class Slots:
         if not self._fixed:
             self._afforded = max(_AFFORDED, self._window_bytes // (_AFFORDED_SHARE * size))
         if self._memory_bytes:
-            self._afforded = max(1, min(self._afforded, self._memory_bytes // (_MEMORY_SHARE * _COPIES * size)))
+            self._afforded = max(
+                1, min(self._afforded, self._memory_bytes // (_MEMORY_SHARE * _COPIES * size))
+            )
 
     async def acquire(self, priority: int) -> Ticket:
         """Wait for a slot, which the caller must `release`."""
@@ -111,7 +121,8 @@ class Slots:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Wait until no slot is occupied, and give out none meanwhile. One caller at a time; those who wait are alone in turn."""
+        """Wait until no slot is occupied, and give out none meanwhile. One caller at a time; those
+        who wait are alone in turn."""
         self._closed += 1
         try:
             async with self._turn:
@@ -124,7 +135,8 @@ class Slots:
             self._fill()
 
     def succeed(self, ticket: Ticket, batch: Batch, results: Results, *, seconds: float) -> None:
-        """Learn from a success. With a fixed number of which only some are given out at the start, each allows one more."""
+        """Learn from a success. With a fixed number of which only some are given out at the start,
+        each allows one more."""
         if self._successes % _SIZED == 0:
             self._response_bytes = results.values.nbytes
             self.fit(batch.nbytes)
@@ -141,7 +153,8 @@ class Slots:
             self._growth = asyncio.get_running_loop().call_later(pause, self._grow, pause)
 
     def fail(self, ticket: Ticket, fault: Fault, *, pause: float) -> None:
-        """Learn from a failure. If not even a single request is accepted, nothing is sent for `pause` seconds."""
+        """Learn from a failure. If not even a single request is accepted, nothing is sent for
+        `pause` seconds."""
         if self._fixed:
             return
         if fault.kind is FaultKind.TIMEOUT:
@@ -156,14 +169,22 @@ class Slots:
         """Raise the limit step by step, with pauses in which a rejection may arrive."""
         self._limit.grow()
         self._fill()
-        self._growth = asyncio.get_running_loop().call_later(pause, self._grow, pause) if self._limit.may_grow else None
+        self._growth = (
+            asyncio.get_running_loop().call_later(pause, self._grow, pause)
+            if self._limit.may_grow
+            else None
+        )
 
     def _resume(self) -> None:
         self._resumption = None
         self._fill()
 
     def _fill(self) -> None:
-        while self._waiting and self._occupied < self.number and not (self._resumption or self._closed):
+        while (
+            self._waiting
+            and self._occupied < self.number
+            and not (self._resumption or self._closed)
+        ):
             _, _, turn = heapq.heappop(self._waiting)
             if not turn.done():
                 self._occupied += 1

@@ -1,9 +1,11 @@
-"""Decides which chunk a Pod claims next, and when it takes over what another one has claimed. Pure: the time is passed in.
+"""Decides which chunk a Pod claims next, and when it takes over what another one has claimed. Pure:
+the time is passed in.
 
-Each Pod begins with a range of its own, in input order. Then it helps the others, from the ends of their ranges. Once every chunk
-is claimed, it takes over the chunks of Pods that have ended or give no sign of life, and those that take much longer than its own.
-Time is only ever measured by this Pod's clock: for how long it has seen no change. A wrong decision costs requests, never records:
-the first commit of a chunk wins.
+Each Pod begins with a range of its own, in input order. Then it helps the others, from the ends of
+their ranges. Once every chunk is claimed, it takes over the chunks of Pods that have ended or give
+no sign of life, and those that take much longer than its own. Time is only ever measured by this
+Pod's clock: for how long it has seen no change. A wrong decision costs requests, never records: the
+first commit of a chunk wins.
 """
 
 from collections import deque
@@ -14,14 +16,16 @@ from typing import Final
 from inferrun.plugins import Claim, Member, Survey
 
 SLOW_FACTOR: Final = 4
-"""A claim is taken over, although its Pod is alive, after this many times the time that a chunk of this Pod has taken."""
+"""A claim is taken over, although its Pod is alive, after this many times the time that a chunk of
+this Pod has taken."""
 
 
 class Allocation:
     """What one Pod knows of the chunks of its run."""
 
     def __init__(self, chunks: int, *, own: Member, shards: int, patience: float) -> None:
-        """`patience` is the number of seconds without a sign of life after which a Pod counts as lost."""
+        """`patience` is the number of seconds without a sign of life after which a Pod counts as
+        lost."""
         self.own = own
         self._chunks = chunks
         self._patience = patience
@@ -57,7 +61,9 @@ class Allocation:
             elif known.generation == claim.generation:
                 self._claims[chunk] = (claim, since)  # whose it is may not have been known
         for name, member in survey.members.items():
-            if name != self.own.name and (name not in self._members or self._members[name][0] != member):
+            if name != self.own.name and (
+                name not in self._members or self._members[name][0] != member
+            ):
                 self._members[name] = (member, now)
 
     def next_chunk(self, *, now: float) -> Claim | None:
@@ -67,7 +73,9 @@ class Allocation:
             if chunk not in self._committed and chunk not in self._claims:
                 return Claim(chunk, 0, self.own.name)
             self._unclaimed.popleft()
-        free = (chunk for chunk in self._claims if chunk < self._chunks and chunk not in self._committed)
+        free = (
+            chunk for chunk in self._claims if chunk < self._chunks and chunk not in self._committed
+        )
         return self._next_of(free, now=now)
 
     def next_commit(self, *, now: float) -> Claim | None:
@@ -109,12 +117,17 @@ class Allocation:
         if owner.shard == self.own.shard and owner.launch == self.own.launch:
             return True  # this Pod replaces it
         if claim.chunk == self._chunks or not self._slowest:
-            return False  # who commits the run reads all commits; nothing is gained if another Pod does the same
+            # who commits the run reads all commits; nothing is gained if another Pod does the same
+            return False
         return now - since >= max(self._patience, SLOW_FACTOR * self._slowest)
 
 
 def order_of(chunks: int, *, shard: int, shards: int) -> list[int]:
-    """The order in which a Pod looks for unclaimed chunks: its own range, then the ranges of the others from their ends."""
-    ranges = [range(chunks * number // shards, chunks * (number + 1) // shards) for number in range(shards)]
+    """The order in which a Pod looks for unclaimed chunks: its own range, then the ranges of the
+    others from their ends."""
+    ranges = [
+        range(chunks * number // shards, chunks * (number + 1) // shards)
+        for number in range(shards)
+    ]
     others = [ranges[(shard + step) % shards] for step in range(1, shards)]
     return [*ranges[shard % shards], *(chunk for one in others for chunk in reversed(one))]

@@ -1,4 +1,5 @@
-"""The work of one Pod of several: claims chunks, gives signs of life, and learns from the store what the others do."""
+"""The work of one Pod of several: claims chunks, gives signs of life, and learns from the store
+what the others do."""
 
 import asyncio
 import logging
@@ -58,7 +59,8 @@ class SharedWork:
         check_failed: Callable[[int], None] = lambda _: None,
         report: Callable[[], None] = lambda: None,
     ) -> None:
-        """`check_failed` raises TooManyErrors if that number of records may not fail; `report` is called when the counts change."""
+        """`check_failed` raises TooManyErrors if that number of records may not fail; `report` is
+        called when the counts change."""
         self._store = store
         self._plan = plan
         self._allocation = Allocation(len(plan.chunks), own=own, shards=shards, patience=patience)
@@ -134,7 +136,8 @@ class SharedWork:
 
     @asynccontextmanager
     async def shared(self) -> AsyncIterator[None]:
-        """Give signs of life, and end what is executed here if the run has been decided elsewhere."""
+        """Give signs of life, and end what is executed here if the run has been decided
+        elsewhere."""
         await self._learn()
         try:
             async with asyncio.TaskGroup() as group:
@@ -148,7 +151,8 @@ class SharedWork:
         await self._report_end(None)
 
     async def _learn(self) -> None:
-        """Give a sign of life, and take note of what the others have done. Raises TooManyErrors and RunCommittedElsewhere."""
+        """Give a sign of life, and take note of what the others have done. Raises TooManyErrors and
+        RunCommittedElsewhere."""
         self._own = replace(self._own, beat=self._own.beat + 1)
         await self._store.report(self._own)
         survey = await self._store.survey()
@@ -181,11 +185,14 @@ class SharedWork:
             except OutputError as error:
                 if not error.is_retryable:
                     raise
-                _log.warning("what the other Pods have done cannot be read", extra={"error": str(error)})
+                _log.warning(
+                    "what the other Pods have done cannot be read", extra={"error": str(error)}
+                )
             self._has_changed.set()
             wanted = min(self._pause, _IDLE_SECONDS) if self._is_idle else self._pause
             pause = max(wanted, (_now() - began) / _SURVEY_SHARE)
-            with suppress(TimeoutError):  # not wait_for, which may lose a cancellation in Python 3.11
+            # not wait_for, which may lose a cancellation in Python 3.11
+            with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wants_survey.wait()
 
@@ -194,7 +201,8 @@ class SharedWork:
         await self._has_changed.wait()
 
     def _survey_if_idle(self) -> None:
-        """Look at once what is left, instead of waiting for the next sign of life: this Pod may be the last one."""
+        """Look at once what is left, instead of waiting for the next sign of life: this Pod may be
+        the last one."""
         if self._is_idle:
             self._wants_survey.set()
 
@@ -214,7 +222,12 @@ class SharedWork:
 
 
 def shared_work(
-    sink: OutputStore, plan: InputPlan, *, contract: Contract, settings: Settings, budget: ErrorBudget
+    sink: OutputStore,
+    plan: InputPlan,
+    *,
+    contract: Contract,
+    settings: Settings,
+    budget: ErrorBudget,
 ) -> SharedWork:
     """The work of this Pod. Raises ContractError if the run cannot be divided among Pods."""
     label = next(iter(contract.output), "")

@@ -1,7 +1,8 @@
-"""Remote files, of which each block is downloaded once per Pod: it is kept on the disk, and those that follow are read ahead.
+"""Remote files, of which each block is downloaded once per Pod: it is kept on the disk, and those
+that follow are read ahead.
 
-The check of the first records, the plan and the run itself read the same bytes, and formats ask for small pieces at any position.
-So the latency of a server counts once for many blocks, not for each.
+The check of the first records, the plan and the run itself read the same bytes, and formats ask for
+small pieces at any position. So the latency of a server counts once for many blocks, not for each.
 """
 
 import io
@@ -53,14 +54,18 @@ class RemoteFile:
     size: int
 
     read: Callable[[int, int], ReturnedRange]
-    """Returns what is stored at a start, with a length, in any thread. Raises InputError, also if the file has changed."""
+    """Returns what is stored at a start, with a length, in any thread. Raises InputError, also if
+    the file has changed."""
 
 
 @contextmanager
 def cached(files: Sequence[RemoteFile], context: StoreContext) -> Iterator[Sequence["CachedFile"]]:
-    """Return the files in the order in which they are read; they can be read anywhere until the context ends."""
+    """Return the files in the order in which they are read; they can be read anywhere until the
+    context ends."""
     with spool_folder(context.spool_dir) as folder:
-        cache = _BlockCache(files, folder, limit=max(context.limits.spool_bytes // 4, 2 * _BYTES_AHEAD))
+        cache = _BlockCache(
+            files, folder, limit=max(context.limits.spool_bytes // 4, 2 * _BYTES_AHEAD)
+        )
         try:
             yield [CachedFile(one.name, one.size, cache, unit) for unit, one in enumerate(files)]
         finally:
@@ -68,7 +73,8 @@ def cached(files: Sequence[RemoteFile], context: StoreContext) -> Iterator[Seque
 
 
 class _BlockCache:
-    """Blocks, each identified by the number of its file and its own, as files of a folder that together have a limit.
+    """Blocks, each identified by the number of its file and its own, as files of a folder that
+    together have a limit.
 
     The limit is larger than what is read ahead, so that no block is deleted before it is used.
     """
@@ -92,7 +98,8 @@ class _BlockCache:
         self._pool = ThreadPoolExecutor(_READS, thread_name_prefix="blocks")
 
     def read(self, unit: int, start: int, view: memoryview) -> int:
-        """Copy what a file has from `start`, up to the end of a block, and return the number of bytes."""
+        """Copy what a file has from `start`, up to the end of a block, and return the number of
+        bytes."""
         key = unit, start // BLOCK
         while True:
             with self._lock:
@@ -113,7 +120,8 @@ class _BlockCache:
                         return file.readinto(view)
 
     def encoding_of(self, unit: int) -> str:
-        """Return the Content-Encoding of a file, which each of its blocks tells. The last one is what tables are opened with."""
+        """Return the Content-Encoding of a file, which each of its blocks tells. The last one is
+        what tables are opened with."""
         if unit not in self._encodings:
             self.read(unit, self._files[unit].size - 1, memoryview(bytearray(1)))
         return self._encodings[unit]
@@ -130,7 +138,8 @@ class _BlockCache:
         return self._blocks[key]
 
     def _read_ahead(self, unit: int, block: int) -> None:
-        """Request what is likely to be read next. Of a large file few blocks at first: a format may need some columns only."""
+        """Request what is likely to be read next. Of a large file few blocks at first: a format may
+        need some columns only."""
         if self._files[unit].size > BLOCK:
             last, run = self._runs.get(unit, (-1, 0))
             if block != last:
@@ -140,7 +149,10 @@ class _BlockCache:
             for other in range(block + 1, min(block + 1 + min(2 * run, _BLOCKS_AHEAD), end)):
                 self._request(unit, other)
             return
-        stop = min(unit + 1 + _FILES_AHEAD, bisect_right(self._ends, self._ends[unit + 1] + _BYTES_AHEAD) - 1)
+        stop = min(
+            unit + 1 + _FILES_AHEAD,
+            bisect_right(self._ends, self._ends[unit + 1] + _BYTES_AHEAD) - 1,
+        )
         while self._next < stop and self._files[self._next].size <= BLOCK:
             self._request(self._next, 0)
             self._next += 1
@@ -211,7 +223,8 @@ class _Reader(io.RawIOBase):
         self._position = base + offset
         return self._position
 
-    def readinto(self, buffer: Any, /) -> int:  # Any: the buffer protocol has no type in Python 3.11
+    # Any: the buffer protocol has no type in Python 3.11
+    def readinto(self, buffer: Any, /) -> int:
         if self._position >= self._file.size:
             return 0
         count = self._file.cache.read(self._file.unit, self._position, memoryview(buffer))

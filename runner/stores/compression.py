@@ -1,10 +1,12 @@
-"""Compressed input files: decompressed once per Pod to its disk, and read from there like any other file.
+"""Compressed input files: decompressed once per Pod to its disk, and read from there like any other
+file.
 
-A compressed file cannot be read from the middle, which resuming and dividing need. Only files that this attempt reads are
-decompressed. Memory does not depend on their size; the disk is limited by `spool_bytes`, which also stops a decompression bomb.
+A compressed file cannot be read from the middle, which resuming and dividing need. Only files that
+this attempt reads are decompressed. Memory does not depend on their size; the disk is limited by
+`spool_bytes`, which also stops a decompression bomb.
 
-A file is compressed if its name or the Content-Encoding that its server has stored with it says so. Lists do not have the latter,
-so a file is asked when it is first used.
+A file is compressed if its name or the Content-Encoding that its server has stored with it says so.
+Lists do not have the latter, so a file is asked when it is first used.
 """
 
 import gzip
@@ -36,16 +38,20 @@ def decompressed(
     suffixes: Sequence[str],
     encoding_of: Callable[[F], str] | None = None,
 ) -> Iterator[Sequence[InputFile]]:
-    """Return the files, the compressed ones in a form that can be read anywhere until the context ends.
+    """Return the files, the compressed ones in a form that can be read anywhere until the context
+    ends.
 
-    A format that reads every file, without extensions of its own, reads those that only their names call compressed as they are.
-    `encoding_of` returns a file's Content-Encoding; None if files have none.
+    A format that reads every file, without extensions of its own, reads those that only their names
+    call compressed as they are. `encoding_of` returns a file's Content-Encoding; None if files have
+    none.
     """
     is_named = bool(suffixes)
 
     def compressions(file: F) -> tuple[str, ...]:
         try:
-            return compressions_of(file.name, encoding_of(file) if encoding_of else "", is_named=is_named)
+            return compressions_of(
+                file.name, encoding_of(file) if encoding_of else "", is_named=is_named
+            )
         except ValueError as error:
             raise NotDecompressed(f"{file.name} is stored with {error}") from error
 
@@ -74,7 +80,8 @@ class _Stream(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any, /) -> int:  # Any: the buffer protocol has no type in Python 3.11
+    # Any: the buffer protocol has no type in Python 3.11
+    def readinto(self, buffer: Any, /) -> int:
         try:
             piece = self._source.read(len(buffer))
             buffer[: len(piece)] = piece
@@ -101,7 +108,8 @@ def _open(source: BinaryIO, compression: str) -> BinaryIO:
 
 
 class _Disk:
-    """The folder of the decompressed files, which together have a limit. They are decompressed one after the other."""
+    """The folder of the decompressed files, which together have a limit. They are decompressed one
+    after the other."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder
@@ -136,16 +144,22 @@ def _fault(file: InputFile, expected: str, reason: str = "") -> NotDecompressed:
         kind = kind_of(source.read(HEAD))
     if kind != expected:
         fix = "rename it" if file.name.endswith(COMPRESSED) else "correct its Content-Encoding"
-        reason = f"; it is {kind}" if kind == HTML else f"; it is {kind or 'not compressed'}, so {fix}"
+        reason = (
+            f"; it is {kind}" if kind == HTML else f"; it is {kind or 'not compressed'}, so {fix}"
+        )
     elif "memory" in reason:  # zstd --long=28 and more; with up to 27, all readers have the memory
-        reason = f"{reason}; compress it with a window of at most 128 MiB, as zstd does without --long"
+        reason = (
+            f"{reason}; compress it with a window of at most 128 MiB, as zstd does without --long"
+        )
     return NotDecompressed(f"{file.name} is not a complete {expected} file{reason}")
 
 
 class _DecompressedFile:
     """A file that may be compressed. It is decompressed when it is first needed."""
 
-    def __init__(self, file: InputFile, compressions: Callable[[], Sequence[str]], disk: _Disk) -> None:
+    def __init__(
+        self, file: InputFile, compressions: Callable[[], Sequence[str]], disk: _Disk
+    ) -> None:
         self._file = file
         self._compressions = compressions
         self._disk = disk

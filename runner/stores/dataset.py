@@ -1,4 +1,5 @@
-"""The files of an input, as its store has opened them, and what its storage object says about them."""
+"""The files of an input, as its store has opened them, and what its storage object says about
+them."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,8 @@ from inferrun.stores.dataset import DatasetStorage
 
 
 def opened_format(spec: DatasetStorage, context: StoreContext, *, field: str) -> RecordFormat:
-    """Return the format that reads the files; `field` is that of the storage object. Raises ContractError."""
+    """Return the format that reads the files; `field` is that of the storage object. Raises
+    ContractError."""
     return as_declared(context.format_named(spec.format, f"{field}.format"), spec)
 
 
@@ -38,12 +40,18 @@ class OpenedDataset:
     """Whether what is found now has the content of what was planned."""
 
     is_partitioned: bool = False
-    """Whether the results of each partition are in files of their own, so that no chunk has records of two."""
+    """Whether the results of each partition are in files of their own, so that no chunk has records
+    of two."""
 
 
 def spooled(file: InputFile, fingerprint: str) -> OpenedDataset:
     """Return a file to which a store has spooled its input, which may be empty."""
     found = Dataset((PlannedObject(file.name, file.size, ""),))
     return OpenedDataset(
-        found, {file.name: file}, lambda _: fingerprint, None, DatasetStorage(allow_empty=True), "input"
+        found,
+        {file.name: file},
+        lambda _: fingerprint,
+        None,
+        DatasetStorage(allow_empty=True),
+        "input",
     )

@@ -1,4 +1,5 @@
-"""What the disk of a claim or of the Pod refuses, in words: the system has one text for a full disk and for one without inodes."""
+"""What the disk of a claim or of the Pod refuses, in words: the system has one text for a full disk
+and for one without inodes."""
 
 import errno
 import os

@@ -1,10 +1,11 @@
 """A Source over files: divides them into ranges, which a record format reads.
 
-It serves every store that provides files, and the files to which other stores spool their input. The files must not change
-during the run; `verify` detects changes.
+It serves every store that provides files, and the files to which other stores spool their input.
+The files must not change during the run; `verify` detects changes.
 
-A chunk is a range of one file in the format's measure, or several whole files: many small files are grouped until they have the
-size of a chunk. The second kind has start 0 and, as its end, the number of files with a minus sign.
+A chunk is a range of one file in the format's measure, or several whole files: many small files are
+grouped until they have the size of a chunk. The second kind has start 0 and, as its end, the number
+of files with a minus sign.
 """
 
 import sys
@@ -64,7 +65,9 @@ class _Range:
 class FileRanges:
     """An input of one or more files, in the given order."""
 
-    def __init__(self, dataset: OpenedDataset, *, record_format: RecordFormat, limits: Limits) -> None:
+    def __init__(
+        self, dataset: OpenedDataset, *, record_format: RecordFormat, limits: Limits
+    ) -> None:
         self._dataset = dataset
         self._format = record_format
         self._limits = limits
@@ -94,14 +97,17 @@ class FileRanges:
             raise ContractError(f"{self._dataset.label}.missingColumns: {ALL_COLUMNS}")
 
     def plan(self) -> InputPlan:
-        """Divide all files into chunks and count the records. Raises InputError if there are none and must be some."""
+        """Divide all files into chunks and count the records. Raises InputError if there are none
+        and must be some."""
         self._use(self._dataset.seal(self._objects))
         chunks: list[Chunk] = []
         first = 0
         without = set(range(len(self._files))) if len(self._files) > 1 else set[int]()
         for one in _grouped(self._ranges(), size=self._chunk_size, folders=self._folders):
             end = -one.files if one.files > 1 else one.piece.end
-            chunks.append(Chunk(len(chunks), one.unit, one.piece.start, end, first, one.piece.records))
+            chunks.append(
+                Chunk(len(chunks), one.unit, one.piece.start, end, first, one.piece.records)
+            )
             first += one.piece.records
             without.difference_update(range(one.unit, one.unit + max(one.files, 1)))
         empty = listed(dict.fromkeys((self._files[unit].name for unit in without), NO_RECORDS))
@@ -117,7 +123,8 @@ class FileRanges:
         )
 
     def adopt(self, plan: InputPlan) -> None:
-        """Read the files and the columns of the plan, which another attempt may have made: files may have been added since."""
+        """Read the files and the columns of the plan, which another attempt may have made: files
+        may have been added since."""
         if plan.objects:
             found = {one.name: one for one in self._dataset.found.objects}
             if missing := next((one.name for one in plan.objects if one.name not in found), ""):
@@ -125,7 +132,9 @@ class FileRanges:
                     f"{self._dataset.label}: {missing} is missing, with which the run has begun; start a new run"
                 )
             is_same = self._dataset.is_same
-            self._use([one if is_same(one, found[one.name]) else found[one.name] for one in plan.objects])
+            self._use(
+                [one if is_same(one, found[one.name]) else found[one.name] for one in plan.objects]
+            )
         if plan.schema and self._format.abilities.typed:
             import pyarrow  # noqa: PLC0415  only runs with columns pay for its import
 
@@ -134,10 +143,17 @@ class FileRanges:
     def _use(self, objects: Sequence[PlannedObject]) -> None:
         self._objects = tuple(objects)
         spec = self._dataset.spec
-        partitions = partitions_of(objects, spec.partitions if isinstance(spec, FolderStorage) else {})
+        partitions = partitions_of(
+            objects, spec.partitions if isinstance(spec, FolderStorage) else {}
+        )
         files = [self._dataset.files[one.name] for one in objects]
-        self._files = [DatasetFile(*one) for one in zip([one.name for one in objects], files, partitions, strict=True)]
-        self._folders = [partition_folder(one.name) if self._dataset.is_partitioned else "" for one in objects]
+        self._files = [
+            DatasetFile(*one)
+            for one in zip([one.name for one in objects], files, partitions, strict=True)
+        ]
+        self._folders = [
+            partition_folder(one.name) if self._dataset.is_partitioned else "" for one in objects
+        ]
         if self._dataset.is_partitioned and "" in self._folders:
             text = (
                 f"layout.partitions: {objects[self._folders.index('')].name} of {self._dataset.label} is in no folder such as "
@@ -154,7 +170,8 @@ class FileRanges:
         raise InputError(text, is_retryable=False)
 
     def first_chunk(self) -> Chunk | None:
-        """Return a chunk that begins as the first one; that of a table ends with its file, for a chunk may be a single row."""
+        """Return a chunk that begins as the first one; that of a table ends with its file, for a
+        chunk may be a single row."""
         if (one := next(self._ranges(), None)) is None:
             self._check_empty(self.skipped)
             return None
@@ -182,7 +199,8 @@ class FileRanges:
                 yield block
 
     def _reader(self) -> RecordFormat:
-        """Return the format that reads all files as if they had the same columns. It has read what columns they have."""
+        """Return the format that reads all files as if they had the same columns. It has read what
+        columns they have."""
         if self._schema is None and self._files and (typed := self._format.abilities.typed):
             self._use_schema(self._unified(typed))
         return self._format
@@ -212,7 +230,8 @@ class FileRanges:
 
     @cached_property
     def _chunk_size(self) -> int:
-        # Files whose names do not say that they are compressed count as listed: to know better, they would have to be read.
+        # Files whose names do not say that they are compressed count as listed: to know better,
+        # they would have to be read.
         sizes = (
             file.size if file.name.endswith(COMPRESSED) else one.size
             for file, one in zip(self._files, self._objects, strict=True)
@@ -220,7 +239,8 @@ class FileRanges:
         return chunk_size(sum(sizes), configured=self._limits.chunk_bytes)
 
     def _ranges(self) -> Iterator[_Range]:
-        """Yield the ranges of all files in order. A file of one range that is smaller than a chunk is a whole file."""
+        """Yield the ranges of all files in order. A file of one range that is smaller than a chunk
+        is a whole file."""
         size = self._chunk_size
         for unit, file in enumerate(self._files):
             with _input_errors(file):
@@ -231,12 +251,17 @@ class FileRanges:
                     yield _Range(unit, int(is_whole), file.size, piece)
 
     def verify(self) -> None:
-        """Raise InputError if the files have changed since they were opened. Others may have been added."""
+        """Raise InputError if the files have changed since they were opened. Others may have been
+        added."""
         if not self._dataset.find_again:
             return
         found = {one.name: one for one in self._dataset.find_again().objects}
         is_same = self._dataset.is_same
-        changed = (one.name for one in self._objects if one.name not in found or not is_same(one, found[one.name]))
+        changed = (
+            one.name
+            for one in self._objects
+            if one.name not in found or not is_same(one, found[one.name])
+        )
         if name := next(changed, ""):
             raise InputError(
                 f"the input changed while it was being read: {name} is not what it was; start a new run, and do not modify its "
@@ -244,7 +269,8 @@ class FileRanges:
             )
 
     def _check_columns(self, block: Block, file: InputFile, *, first: int) -> None:
-        """All blocks have the columns of the first one: a batch may span files, and a model knows columns by their order."""
+        """All blocks have the columns of the first one: a batch may span files, and a model knows
+        columns by their order."""
         if len(block.errors) == len(block.records) or not isinstance(block.records, JsonRecords):
             return  # those of a table have the columns of the schema
         found = tuple(block.columns)
@@ -291,5 +317,8 @@ def _input_errors(file: InputFile) -> Iterator[None]:
 
 
 def chunk_size(total_bytes: int, *, configured: int = 0) -> int:
-    """Return the bytes of a chunk: `configured`, or if that is 0 a 128th of the input, between 16 KiB and 4 MiB."""
-    return configured or min(max(-(-total_bytes // _TARGET_CHUNKS), _SMALLEST_CHUNK), _LARGEST_CHUNK)
+    """Return the bytes of a chunk: `configured`, or if that is 0 a 128th of the input, between 16
+    KiB and 4 MiB."""
+    return configured or min(
+        max(-(-total_bytes // _TARGET_CHUNKS), _SMALLEST_CHUNK), _LARGEST_CHUNK
+    )

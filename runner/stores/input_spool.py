@@ -1,4 +1,5 @@
-"""Input that its store can read only once, spooled to the Pod's disk. Size and hash are computed while it is written."""
+"""Input that its store can read only once, spooled to the Pod's disk. Size and hash are computed
+while it is written."""
 
 import hashlib
 import tempfile
@@ -13,10 +14,14 @@ from runner.stores.file.local_files import LocalFile
 
 
 class InputSpool:
-    """A file that is written piece by piece. Raises InputError if it becomes too large, or if the disk is full."""
+    """A file that is written piece by piece. Raises InputError if it becomes too large, or if the
+    disk is full."""
 
-    def __init__(self, path: Path, *, limit: int, what: str, fix: str = "", others: int = 0) -> None:
-        """`what` and `fix` are parts of the message of an input over the limit: what has too many bytes, and what else helps.
+    def __init__(
+        self, path: Path, *, limit: int, what: str, fix: str = "", others: int = 0
+    ) -> None:
+        """`what` and `fix` are parts of the message of an input over the limit: what has too many
+        bytes, and what else helps.
 
         `others`: the bytes of other files that the limit includes.
         """
@@ -38,7 +43,8 @@ class InputSpool:
         try:
             yield self
         finally:
-            with disk_errors(self._path.parent):  # after a write that failed, closing tries it once more
+            # after a write that failed, closing tries it once more
+            with disk_errors(self._path.parent):
                 out.close()
 
     def write(self, piece: bytes) -> None:
@@ -74,7 +80,8 @@ def spool_folder(parent: Path) -> Iterator[Path]:
 def too_large(what: str, limit: int, *, fix: str = "") -> InputError:
     """Return the error of an input that would need too much of the Pod's disk."""
     return InputError(
-        f"{what} more than {limit} bytes; {fix}set a larger limits.spool in the config", is_retryable=False
+        f"{what} more than {limit} bytes; {fix}set a larger limits.spool in the config",
+        is_retryable=False,
     )
 
 

@@ -1,4 +1,5 @@
-"""What the runner does for stores of other packages: its HTTP client, retries, the Pod's disk, and texts of records."""
+"""What the runner does for stores of other packages: its HTTP client, retries, the Pod's disk, and
+texts of records."""
 
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -9,7 +10,15 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from inferrun.formats.record_texts import json_texts
-from inferrun.plugins import Block, ColumnSelection, Limits, OpenOutput, RecordFormat, Records, Source
+from inferrun.plugins import (
+    Block,
+    ColumnSelection,
+    Limits,
+    OpenOutput,
+    RecordFormat,
+    Records,
+    Source,
+)
 from inferrun.plugins.http import HttpClient
 from runner.network.connections import open_connections
 from runner.network.http_client import idle_timeout, open_client
@@ -46,12 +55,16 @@ class RunnerServices:
     limits: Limits
     spool_dir: Path
 
-    def http_client(self, *, tls: ssl.SSLContext | None = None) -> AbstractAsyncContextManager[HttpClient]:
-        """Open a client whose requests may take long, but send something within `handler_timeout`."""
+    def http_client(
+        self, *, tls: ssl.SSLContext | None = None
+    ) -> AbstractAsyncContextManager[HttpClient]:
+        """Open a client whose requests may take long, but send something within
+        `handler_timeout`."""
         return open_client(self.limits, timeout=idle_timeout(self.limits.handler_timeout), tls=tls)
 
     async def with_retries(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Call `attempt` until it raises no transient Fault, or raise the Fault's error after `retry_seconds`."""
+        """Call `attempt` until it raises no transient Fault, or raise the Fault's error after
+        `retry_seconds`."""
         return await with_retries(attempt, budget=self.limits.retry_seconds)
 
     @contextmanager
@@ -60,11 +73,18 @@ class RunnerServices:
         with spool_folder(self.spool_dir) as folder:
             yield Spooled(folder / name, self.limits, what=what, fix=fix)
 
-    def used_columns(self, schema: "pyarrow.Schema", columns: ColumnSelection, *, name: str) -> "pyarrow.Schema":
+    def used_columns(
+        self, schema: "pyarrow.Schema", columns: ColumnSelection, *, name: str
+    ) -> "pyarrow.Schema":
         """Return the columns of a table that are used, as if it were a file."""
         from inferrun.formats.unify import SchemaRules, schema_of  # noqa: PLC0415  only runs with columns import pyarrow
 
-        return schema_of([MemoryFile(name, b"")], lambda _: schema, columns, SchemaRules({}, name, may_miss=False))
+        return schema_of(
+            [MemoryFile(name, b"")],
+            lambda _: schema,
+            columns,
+            SchemaRules({}, name, may_miss=False),
+        )
 
     def block_of(self, rows: "pyarrow.RecordBatch", columns: ColumnSelection) -> Block:
         """Return rows as records."""
@@ -81,7 +101,9 @@ class RunnerServices:
         server = urlsplit(url)
         if server.hostname:
             connections = await open_connections(self.limits)
-            await connections.check(server.hostname, server.port or (443 if server.scheme == "https" else 80))
+            await connections.check(
+                server.hostname, server.port or (443 if server.scheme == "https" else 80)
+            )
 
     def json_texts(self, records: Records) -> Sequence[bytes]:
         """Return one JSON text per record."""

@@ -1,4 +1,5 @@
-"""The messages of V2 over gRPC, built with the protobuf library from their published definition, for servers in tests."""
+"""The messages of V2 over gRPC, built with the protobuf library from their published definition,
+for servers in tests."""
 
 from typing import Any
 
@@ -34,7 +35,9 @@ _MESSAGES: dict[str, str] = {
 
 
 def _file() -> descriptor_pb2.FileDescriptorProto:
-    file = descriptor_pb2.FileDescriptorProto(name="inference_of_tests.proto", package="inference", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="inference_of_tests.proto", package="inference", syntax="proto3"
+    )
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
         for text in fields.split(", "):

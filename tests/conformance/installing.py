@@ -1,4 +1,5 @@
-"""Installs the foreign packages without an installer or an index, as modules with metadata in a folder on the path."""
+"""Installs the foreign packages without an installer or an index, as modules with metadata in a
+folder on the path."""
 
 import shutil
 import tomllib
@@ -19,10 +20,14 @@ def _install(source: Path, site: Path) -> None:
     shutil.copytree(source / module, site / module, ignore=shutil.ignore_patterns("__pycache__"))
     info = site / f"{module}-{project['version']}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
     (info / "INSTALLER").write_text("tests\n")
     (info / "RECORD").write_text(
-        "".join(f"{path.relative_to(site)},,\n" for path in (site / module).rglob("*") if path.is_file())
+        "".join(
+            f"{path.relative_to(site)},,\n" for path in (site / module).rglob("*") if path.is_file()
+        )
     )
     (info / "entry_points.txt").write_text(_sections(project["entry-points"]))
 

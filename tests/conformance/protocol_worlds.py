@@ -1,4 +1,5 @@
-"""What the conformance suite needs per protocol: a model server whose predictions and failures a test chooses.
+"""What the conformance suite needs per protocol: a model server whose predictions and failures a
+test chooses.
 
 The protocol itself is loaded through the registry, as the runner loads it.
 """
@@ -82,7 +83,8 @@ async def _fail(server: Server) -> web.Response | None:
 
 
 @asynccontextmanager
-async def _http(server: Server, routes: Mapping[str, Any]) -> AsyncIterator[None]:  # Any: a handler of aiohttp
+# Any: a handler of aiohttp
+async def _http(server: Server, routes: Mapping[str, Any]) -> AsyncIterator[None]:
     app = web.Application(client_max_size=1 << 26)
     for path, handler in routes.items():
         method, _, where = path.partition(" ")
@@ -155,10 +157,14 @@ async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
         output, raw = _raw_output(predictions)
         head = orjson.dumps({"outputs": [{**output, "parameters": {"binary_data_size": len(raw)}}]})
         said = len(head) if server.head_length is None else server.head_length
-        return web.Response(body=server.damage(rows, head + raw), headers={HEADER_LENGTH: str(said)})
+        return web.Response(
+            body=server.damage(rows, head + raw), headers={HEADER_LENGTH: str(said)}
+        )
 
     async def describe(_: web.Request) -> web.Response:
-        return web.json_response({"inputs": [{"name": "input-0", "datatype": server.datatype, "shape": [-1, -1]}]})
+        return web.json_response(
+            {"inputs": [{"name": "input-0", "datatype": server.datatype, "shape": [-1, -1]}]}
+        )
 
     async def describe_server(_: web.Request) -> web.Response:
         return web.json_response({"name": "server", "extensions": extensions})
@@ -188,7 +194,9 @@ async def grpc_secured(credentials: grpc.ServerCredentials) -> AsyncIterator[Pro
 
 
 @asynccontextmanager
-async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = None) -> AsyncIterator[ProtocolWorld]:
+async def _grpc(
+    *, is_raw: bool, credentials: grpc.ServerCredentials | None = None
+) -> AsyncIterator[ProtocolWorld]:
     """The protocol `grpc-v2` with a server that returns bytes or typed contents."""
     server = Server()
 
@@ -203,12 +211,18 @@ async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = No
         predictions = server.respond(rows, kind="grpc")
         output, raw = _raw_output(predictions)
         response = message_class("ModelInferResponse")(model_name="sum")
-        found = response.outputs.add(name="predict", datatype=output["datatype"], shape=output["shape"])
+        found = response.outputs.add(
+            name="predict", datatype=output["datatype"], shape=output["shape"]
+        )
         if is_raw:
             response.raw_output_contents.append(raw)
         else:
-            flat = [value for one in predictions for value in (one if isinstance(one, list) else [one])]
-            kind = {"FP64": "fp64_contents", "INT64": "int64_contents", "BYTES": "bytes_contents"}[output["datatype"]]
+            flat = [
+                value for one in predictions for value in (one if isinstance(one, list) else [one])
+            ]
+            kind = {"FP64": "fp64_contents", "INT64": "int64_contents", "BYTES": "bytes_contents"}[
+                output["datatype"]
+            ]
             encoded = [value.encode() for value in flat] if output["datatype"] == "BYTES" else flat
             getattr(found.contents, kind).extend(encoded)
         return server.damage(rows, response.SerializeToString())
@@ -225,7 +239,9 @@ async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = No
         return grpc.unary_unary_rpc_method_handler(
             method,
             request_deserializer=message_class(f"{name}Request").FromString,
-            response_serializer=lambda found: found if isinstance(found, bytes) else found.SerializeToString(),
+            response_serializer=lambda found: (
+                found if isinstance(found, bytes) else found.SerializeToString()
+            ),
         )
 
     grpc_server = grpc.aio.server()
@@ -278,7 +294,9 @@ def _json_output(predictions: list[Any]) -> dict[str, Any]:  # Any: JSON
 def _raw_output(predictions: list[Any]) -> tuple[dict[str, Any], bytes]:  # Any: JSON
     output, flat = _described(predictions), _flat(predictions)
     if output["datatype"] == "BYTES":
-        return output, b"".join(len(text.encode()).to_bytes(4, "little") + text.encode() for text in flat)
+        return output, b"".join(
+            len(text.encode()).to_bytes(4, "little") + text.encode() for text in flat
+        )
     return output, array("q" if output["datatype"] == "INT64" else "d", flat).tobytes()
 
 

@@ -1,6 +1,8 @@
-"""Responses that are damaged in any way give errors or right predictions, never predictions of other records.
+"""Responses that are damaged in any way give errors or right predictions, never predictions of
+other records.
 
-The servers are real; what they respond is replaced on its way, by a seeded choice where there are many possibilities.
+The servers are real; what they respond is replaced on its way, by a seeded choice where there are
+many possibilities.
 """
 
 import asyncio
@@ -37,12 +39,43 @@ MIB = 1 << 20
 GRPC = ("grpc-v2", "grpc-v2-contents")
 ALL = ("v1", "v2", *GRPC)
 ODD_NUMBERS = [math.nan, math.inf, -math.inf, -0.0, 1e308, 5e-324]
-ODD: list[Json] = [None, True, "text", "", "1_0", [], [1.0], {}, {"a": 1}, 10**400, -(10**30), [[[0.0]]]]
+ODD: list[Json] = [
+    None,
+    True,
+    "text",
+    "",
+    "1_0",
+    [],
+    [1.0],
+    {},
+    {"a": 1},
+    10**400,
+    -(10**30),
+    [[[0.0]]],
+]
 """What else may stand in place of a number in JSON."""
 
 COUNTS: list[list[Json]] = [EXPECTED[:-1], EXPECTED[1:], [*EXPECTED, 1.0], EXPECTED * 2, [], [1.0]]
-NESTED: list[list[Json]] = [[*EXPECTED[:3], EXPECTED[3:]], [EXPECTED[:5], EXPECTED[5:]], [None, *EXPECTED]]
-SHAPES: list[Json] = [[6], [8], [], [0], [7, 0], [-1], [2, 3], [7, 2], [10**18], [-7], [-1, -7], [7, -1, -1], [1, 7]]
+NESTED: list[list[Json]] = [
+    [*EXPECTED[:3], EXPECTED[3:]],
+    [EXPECTED[:5], EXPECTED[5:]],
+    [None, *EXPECTED],
+]
+SHAPES: list[Json] = [
+    [6],
+    [8],
+    [],
+    [0],
+    [7, 0],
+    [-1],
+    [2, 3],
+    [7, 2],
+    [10**18],
+    [-7],
+    [-1, -7],
+    [7, -1, -1],
+    [1, 7],
+]
 NO_SHAPES: list[Json] = [["7"], [7.5], [None], "7", None, {}, [1 << 62, 4]]
 
 
@@ -95,7 +128,9 @@ def assert_aligned(results: Results | None, *, changed: int | None = None) -> No
 @pytest.mark.parametrize("name", ALL)
 async def test_an_odd_prediction_does_not_move_the_others(name: str) -> None:
     async with opened(name) as received:
-        for place, odd in itertools.product(range(COUNT), ODD_NUMBERS if name in GRPC else [*ODD_NUMBERS, *ODD]):
+        for place, odd in itertools.product(
+            range(COUNT), ODD_NUMBERS if name in GRPC else [*ODD_NUMBERS, *ODD]
+        ):
             found = await received(response(name, [*EXPECTED[:place], odd, *EXPECTED[place + 1 :]]))
             assert_aligned(found, changed=place)
             if isinstance(odd, float):
@@ -130,7 +165,9 @@ async def test_a_response_that_is_cut_is_never_accepted(name: str) -> None:
 def damage(text: bytes, *, chance: random.Random) -> bytes:
     """Cut bytes, or remove or repeat a part of them."""
     start, end = sorted(chance.sample(range(len(text) + 1), 2))
-    return chance.choice([text[:start], text[:start] + text[end:], text[:end] + text[start:end] + text[end:]])
+    return chance.choice(
+        [text[:start], text[:start] + text[end:], text[:end] + text[start:end] + text[end:]]
+    )
 
 
 @pytest.mark.parametrize("name", GRPC)
@@ -142,7 +179,10 @@ async def test_bytes_that_are_removed_or_repeated_move_no_prediction(name: str) 
 
 
 BINARY_FAULTS: list[dict[str, Json]] = [
-    *({"parameters": {"binary_data_size": size}} for size in (0, 8, 48, 64, -1, 10**12, "56", None)),
+    *(
+        {"parameters": {"binary_data_size": size}}
+        for size in (0, 8, 48, 64, -1, 10**12, "56", None)
+    ),
     *({"shape": shape} for shape in ([6], [8], [0], [2, 3], [-1], ["7"], None)),
     *({"datatype": datatype} for datatype in ("FP32", "INT8", "BYTES", "BOOL", "FP128", "", None)),
     {"parameters": None},
@@ -150,10 +190,21 @@ BINARY_FAULTS: list[dict[str, Json]] = [
 
 
 async def test_bytes_beside_json_whose_sizes_do_not_fit_are_never_accepted() -> None:
-    output = {"name": "o", "datatype": "FP64", "shape": [COUNT], "parameters": {"binary_data_size": len(RAW)}}
+    output = {
+        "name": "o",
+        "datatype": "FP64",
+        "shape": [COUNT],
+        "parameters": {"binary_data_size": len(RAW)},
+    }
 
     def head(**changes: Json) -> bytes:
-        return orjson.dumps({"outputs": [{name: one for name, one in (output | changes).items() if one is not None}]})
+        return orjson.dumps(
+            {
+                "outputs": [
+                    {name: one for name, one in (output | changes).items() if one is not None}
+                ]
+            }
+        )
 
     async with opened("v2-binary") as received:
         assert await received(head() + RAW, len(head())) is not None
@@ -173,9 +224,13 @@ async def test_bytes_beside_json_whose_sizes_do_not_fit_are_never_accepted() -> 
         *((name, True) for name in ("fp64", "INT64")),  # the latter has as many bytes
     ],
 )
-async def test_another_datatype_than_that_of_the_bytes_is_never_accepted(datatype: str, *, is_accepted: bool) -> None:
+async def test_another_datatype_than_that_of_the_bytes_is_never_accepted(
+    datatype: str, *, is_accepted: bool
+) -> None:
     async with opened("grpc-v2") as received:
-        assert (await received(response("grpc-v2", EXPECTED, datatype=datatype)) is not None) == is_accepted
+        assert (
+            await received(response("grpc-v2", EXPECTED, datatype=datatype)) is not None
+        ) == is_accepted
 
 
 ORDER: dict[str, Callable[[Any], object]] = {  # Any: a generated message
@@ -183,8 +238,12 @@ ORDER: dict[str, Callable[[Any], object]] = {  # Any: a generated message
     "an output after the wanted one": lambda one: one.outputs.append(one.outputs[0]),
     "bytes before the wanted ones": lambda one: one.raw_output_contents.insert(0, b"\0" * 8),
     "bytes after the wanted ones": lambda one: one.raw_output_contents.append(b"\0" * 8),
-    "bytes and typed contents": lambda one: one.outputs[0].contents.fp64_contents.extend([1.0] * COUNT),
-    "typed contents of two types": lambda one: one.outputs[0].contents.fp32_contents.extend([1.0] * COUNT),
+    "bytes and typed contents": lambda one: one.outputs[0].contents.fp64_contents.extend(
+        [1.0] * COUNT
+    ),
+    "typed contents of two types": lambda one: one.outputs[0].contents.fp32_contents.extend(
+        [1.0] * COUNT
+    ),
 }
 
 
@@ -204,9 +263,11 @@ Responses = Callable[[], AsyncIterator[bytes]]
 
 @asynccontextmanager
 async def streaming(respond: Responses) -> AsyncIterator[ProtocolWorld]:
-    """A server of gRPC that responds to one request with a stream of messages, which may be of any number and size."""
+    """A server of gRPC that responds to one request with a stream of messages, which may be of any
+    number and size."""
 
-    async def infer(_request: bytes, _context: Any) -> AsyncIterator[bytes]:  # Any: grpc is not typed
+    # Any: grpc is not typed
+    async def infer(_request: bytes, _context: Any) -> AsyncIterator[bytes]:
         async for message in respond():
             yield message
 
@@ -220,7 +281,9 @@ async def streaming(respond: Responses) -> AsyncIterator[ProtocolWorld]:
     server = grpc.aio.server()
     handler = grpc.method_handlers_generic_handler("inference.GRPCInferenceService", methods)
     server.add_generic_rpc_handlers((handler,))
-    world = ProtocolWorld("grpc-v2", Server(url=f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"))
+    world = ProtocolWorld(
+        "grpc-v2", Server(url=f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+    )
     await server.start()
     try:
         yield world
@@ -238,7 +301,9 @@ async def nothing() -> AsyncIterator[bytes]:
         yield message
 
 
-@pytest.mark.parametrize(("respond", "kind"), [(never, FaultKind.TIMEOUT), (nothing, FaultKind.INVALID)])
+@pytest.mark.parametrize(
+    ("respond", "kind"), [(never, FaultKind.TIMEOUT), (nothing, FaultKind.INVALID)]
+)
 async def test_a_response_without_a_message_is_a_fault(respond: Responses, kind: FaultKind) -> None:
     async with streaming(respond) as world, world.open(request_timeout=0.5) as model:
         await model.prepare()
@@ -265,7 +330,10 @@ async def test_an_endless_response_ends_and_takes_little_memory() -> None:
             yield bytes(MIB)
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    async with streaming(endless) as world, world.open(request_timeout=3, response_bytes=2 * MIB) as model:
+    async with (
+        streaming(endless) as world,
+        world.open(request_timeout=3, response_bytes=2 * MIB) as model,
+    ):
         await model.prepare()
         with pytest.raises((Fault, RunnerError)):
             await model.predict(batch(ROWS))

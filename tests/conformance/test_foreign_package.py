@@ -1,4 +1,5 @@
-"""Third-party packages in a whole run: the runner finds their stores and their protocol by their entry points."""
+"""Third-party packages in a whole run: the runner finds their stores and their protocol by their
+entry points."""
 
 import ast
 import json
@@ -37,7 +38,9 @@ def machine(tmp_path: Path, model: CountingModel) -> Machine:
 async def test_a_run_reads_and_writes_through_foreign_stores(machine: Machine, site: Path) -> None:
     connection = sqlite3.connect(machine.input / "data.db")
     connection.execute("create table given (id integer primary key, a real, b real)")
-    connection.executemany("insert into given values (?, ?, ?)", [(place, place, 0.5) for place in range(200)])
+    connection.executemany(
+        "insert into given values (?, ?, ?)", [(place, place, 0.5) for place in range(200)]
+    )
     connection.commit()
     connection.close()
     ended = await machine.process(PYTHONPATH=str(site))
@@ -63,12 +66,18 @@ async def test_a_run_sends_its_records_with_a_foreign_protocol(tmp_path: Path, s
         contract = {
             "jobId": "uid",
             "jobName": "inf-lines",
-            "kserve": {"modelName": "sum", "modelUrl": world.server.url, "protocolVersion": "lines"},
+            "kserve": {
+                "modelName": "sum",
+                "modelUrl": world.server.url,
+                "protocolVersion": "lines",
+            },
             "input": {"file": {"claimName": "given", "path": "rows.jsonl"}},
             "output": {"file": {"claimName": "made", "path": "out"}},
         }
         machine = Machine(tmp_path / "run", contract=contract)
-        (machine.input / "rows.jsonl").write_text("".join(f"[{index}, 0.5]\n" for index in range(200)))
+        (machine.input / "rows.jsonl").write_text(
+            "".join(f"[{index}, 0.5]\n" for index in range(200))
+        )
         ended = await machine.process(PYTHONPATH=str(site), INFERRUN_BATCH_ROWS="50")
         assert (ended.code, ended.message) == (0, "200 of 200 records predicted"), ended.stderr
         assert len(world.server.received) == 4
@@ -77,7 +86,10 @@ async def test_a_run_sends_its_records_with_a_foreign_protocol(tmp_path: Path, s
         assert predictions == [index + 0.5 for index in range(200)]
         without = await machine.process()
     assert without.code == 2
-    assert "kserve.protocolVersion: unknown name 'lines'; allowed: grpc-v2, http, openai, v1, v2" in without.message
+    assert (
+        "kserve.protocolVersion: unknown name 'lines'; allowed: grpc-v2, http, openai, v1, v2"
+        in without.message
+    )
 
 
 def test_the_packages_import_nothing_of_ours_except_the_plugin_api() -> None:
@@ -91,7 +103,17 @@ def test_the_packages_import_nothing_of_ours_except_the_plugin_api() -> None:
                 modules.add(node.module or ".")
             elif isinstance(node, ast.Import):
                 modules |= {alias.name for alias in node.names}
-    ours = {"inferrun", "runner", "tests", "workflows", "activities", "worker", "operator_shim", "control", "tools"}
+    ours = {
+        "inferrun",
+        "runner",
+        "tests",
+        "workflows",
+        "activities",
+        "worker",
+        "operator_shim",
+        "control",
+        "tools",
+    }
     found = {module for module in modules if module.partition(".")[0] in ours}
     api = ("http", "limits", "rows", "storage", "testing")
     assert found == {"inferrun.plugins", *(f"inferrun.plugins.{name}" for name in api)}

@@ -1,4 +1,5 @@
-"""Every output store passes the conformance tests, which packages of others execute, too, and some of our own."""
+"""Every output store passes the conformance tests, which packages of others execute, too, and some
+of our own."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -24,7 +25,9 @@ class TestExactlyOnceStores(ExactlyOnceTests, AbortableTests):
         async with OUTPUTS[request.param](disk) as world:
             yield world
 
-    async def test_no_credential_of_the_models_url_is_stored(self, world: OutputWorld, disk: Disk) -> None:
+    async def test_no_credential_of_the_models_url_is_stored(
+        self, world: OutputWorld, disk: Disk
+    ) -> None:
         async with world.open() as store:
             await complete(store)
         stored = {path: path.read_bytes() for path in disk.folder.rglob("*") if path.is_file()}
@@ -38,7 +41,9 @@ class TestExactlyOnceStores(ExactlyOnceTests, AbortableTests):
                 await begin(store)
                 for chunk in chunks:
                     writer = store.writer(chunk)
-                    await writer.write(batch([0] * 10, first=chunk.first), replace(results(WHOLE[:10]), usage=used))
+                    await writer.write(
+                        batch([0] * 10, first=chunk.first), replace(results(WHOLE[:10]), usage=used)
+                    )
                     assert (await writer.commit()).usage == used
         async with world.open(pod="pod-3") as store:
             await begin(store)

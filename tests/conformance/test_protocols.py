@@ -1,4 +1,5 @@
-"""Every protocol for records of numbers passes the conformance tests, which packages of others execute, too."""
+"""Every protocol for records of numbers passes the conformance tests, which packages of others
+execute, too."""
 
 from collections.abc import AsyncIterator
 
@@ -17,12 +18,15 @@ class TestProtocols(ProtocolTests):
             yield world
 
 
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "lines"])  # it opens its own connections
+# it opens its own connections
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "lines"])
 async def test_a_refused_address_is_not_connected_to(name: str) -> None:
     async with PROTOCOLS[name]() as world, world.open(allowed_addresses="") as model:
         with pytest.raises((Fault, InferenceError)) as raised:
             await model.prepare()
-    assert "the server's address is a loopback address, which runs must not reach" in str(raised.value)
+    assert "the server's address is a loopback address, which runs must not reach" in str(
+        raised.value
+    )
     assert "allowedAddresses" in str(raised.value)
     assert not isinstance(raised.value, Fault) or not raised.value.is_transient
     assert world.server.received == []

@@ -25,7 +25,9 @@ async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Out
         yield world
 
 
-async def test_of_two_claims_with_the_same_chunk_and_generation_the_first_is_recorded(world: OutputWorld) -> None:
+async def test_of_two_claims_with_the_same_chunk_and_generation_the_first_is_recorded(
+    world: OutputWorld,
+) -> None:
     async with world.open(pod="pod-1") as one, world.open(pod="pod-2") as other:
         await begin(one)
         await begin(other)
@@ -55,7 +57,14 @@ async def test_a_committed_chunk_has_no_claim(world: OutputWorld) -> None:
 
 async def test_the_latest_sign_of_life_of_each_pod_is_found(world: OutputWorld) -> None:
     first = Member(name="pod-1", shard=0, launch=1)
-    second = Member(name="pod-2", shard=1, launch=2, failed=3, usage=TokenUsage(total_tokens=5), verdict="too many")
+    second = Member(
+        name="pod-2",
+        shard=1,
+        launch=2,
+        failed=3,
+        usage=TokenUsage(total_tokens=5),
+        verdict="too many",
+    )
     async with world.open(pod="pod-1") as one, world.open(pod="pod-2") as other:
         await begin(one)
         await begin(other)
@@ -83,7 +92,10 @@ async def test_one_pod_commits_what_several_have_predicted(world: OutputWorld) -
         assert sum(commit.counts.completed for commit in commits.values()) == 30
         await one.finish(counts)
         assert (await shared(other).survey()).is_run_committed
-        assert not await shared(other).claim(Claim(2, 1, "pod-2")) or (await shared(other).survey()).is_run_committed
+        assert (
+            not await shared(other).claim(Claim(2, 1, "pod-2"))
+            or (await shared(other).survey()).is_run_committed
+        )
     assert world.stored(RUN) == WHOLE
     async with world.open(pod="pod-3") as store:
         assert (await store.open()).committed_run is not None

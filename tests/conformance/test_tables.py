@@ -1,4 +1,5 @@
-"""Tables as output and input: the table decides, whatever died before or after its entry of a run; a snapshot does not change."""
+"""Tables as output and input: the table decides, whatever died before or after its entry of a run;
+a snapshot does not change."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +31,15 @@ from inferrun.plugins import (
     StoredPart,
 )
 from inferrun.plugins.testing import InputWorld, OutputWorld
-from inferrun.plugins.testing.outputs import CHUNKS, WHOLE, begin, complete, finish, plan_for, predict
+from inferrun.plugins.testing.outputs import (
+    CHUNKS,
+    WHOLE,
+    begin,
+    complete,
+    finish,
+    plan_for,
+    predict,
+)
 from inferrun.plugins.testing.worlds import RUN
 from inferrun_lake.delta import DeltaRunTable
 from inferrun_lake.iceberg import IcebergRunTable
@@ -63,7 +72,11 @@ async def given(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Inp
 
 
 async def test_attempts_and_a_verification_at_the_same_time_agree(world: OutputWorld) -> None:
-    async with world.open() as first, world.open(pod="pod-2") as second, world.open(pod="verify") as verifying:
+    async with (
+        world.open() as first,
+        world.open(pod="pod-2") as second,
+        world.open(pod="verify") as verifying,
+    ):
         abort, find_commit = verifying.abilities.abort, verifying.abilities.find_commit
         assert abort is not None
         assert find_commit is not None
@@ -81,7 +94,8 @@ async def test_runs_append_at_the_same_time(world: OutputWorld) -> None:
     runs = [f"{number * 11111111}-run" for number in range(1, 5)]
 
     async def execute(run: str) -> None:
-        async with world.open(run=run, pod=f"pod-of-{run}") as store:  # each Pod has a disk of its own
+        # each Pod has a disk of its own
+        async with world.open(run=run, pod=f"pod-of-{run}") as store:
             await complete(store)
 
     await asyncio.gather(*map(execute, runs))
@@ -106,7 +120,8 @@ def test_runs_create_a_delta_table_at_the_same_time(disk: Disk) -> None:
 def overtaken(
     table: type[Any], other: RunTable[Any], outcome: TableVerdict, *arguments: Any
 ) -> RunTable[Any]:  # Any: of the type
-    """A table whose first snapshot is outdated when it commits: another attempt has decided meanwhile."""
+    """A table whose first snapshot is outdated when it commits: another attempt has decided
+    meanwhile."""
 
     class Overtaken(table):  # type: ignore[misc]  # the type is an argument
         is_first = True
@@ -160,9 +175,14 @@ TYPED = pyarrow.struct(
 
 
 async def test_typed_predictions_are_read_as_they_were_written(world: OutputWorld) -> None:
-    values = [(2**62 + at, f"ü{at}\n", f"2026-11-24T18:00:00.00000{at}Z", [0.1 * at, -1.5]) for at in range(10)]
+    values = [
+        (2**62 + at, f"ü{at}\n", f"2026-11-24T18:00:00.00000{at}Z", [0.1 * at, -1.5])
+        for at in range(10)
+    ]
     texts = [orjson.dumps(dict(zip(TYPED.names, one, strict=True))) for one in values]
-    columns = result_schema(key=None, copied=(), predicted=TYPED, types={}, is_flat=True, field="output")
+    columns = result_schema(
+        key=None, copied=(), predicted=TYPED, types={}, is_flat=True, field="output"
+    )
     world.right = {**world.right, "flatten": True}
     async with world.open() as store:
         await store.open()
@@ -185,7 +205,10 @@ async def test_typed_predictions_are_read_as_they_were_written(world: OutputWorl
 
 
 OTHERS = (
-    ({"index": pyarrow.int64(), "prediction": pyarrow.int64()}, "column 'prediction' of the table is"),
+    (
+        {"index": pyarrow.int64(), "prediction": pyarrow.int64()},
+        "column 'prediction' of the table is",
+    ),
     ({"index": pyarrow.int64(), "other": pyarrow.int64()}, "the table has no column 'prediction'"),
 )
 
@@ -206,11 +229,17 @@ async def test_a_table_with_other_columns_is_refused_before_a_record_is_sent(
             await store.begin(plan_for(store))
 
 
-async def test_a_type_that_tables_do_not_have_is_refused_before_a_record_is_sent(world: OutputWorld) -> None:
-    columns = result_schema(key=None, copied=(), predicted=pyarrow.uint32(), types={}, is_flat=False, field="output")
+async def test_a_type_that_tables_do_not_have_is_refused_before_a_record_is_sent(
+    world: OutputWorld,
+) -> None:
+    columns = result_schema(
+        key=None, copied=(), predicted=pyarrow.uint32(), types={}, is_flat=False, field="output"
+    )
     async with world.open() as store:
         await store.open()
-        with pytest.raises(OutputError, match=r"column 'prediction' has the type uint32.*set types.prediction"):
+        with pytest.raises(
+            OutputError, match=r"column 'prediction' has the type uint32.*set types.prediction"
+        ):
             await store.begin(replace(plan_for(store), result_schema=columns.serialized()))
 
 
@@ -218,7 +247,12 @@ ROWS: list[list[float]] = [[at, at / 2] for at in range(30)]
 
 
 def rows_of(source: Source) -> list[object]:
-    return [row for chunk in source.plan().chunks for block in source.read(chunk) for row in decoded(block)]
+    return [
+        row
+        for chunk in source.plan().chunks
+        for block in source.read(chunk)
+        for row in decoded(block)
+    ]
 
 
 def append(world: InputWorld, disk: Disk) -> None:
@@ -229,7 +263,9 @@ def append(world: InputWorld, disk: Disk) -> None:
         write_deltalake(str(disk.context().input_dir / "given"), table, mode="append")
 
 
-async def test_every_attempt_reads_the_snapshot_with_which_the_run_began(given: InputWorld, disk: Disk) -> None:
+async def test_every_attempt_reads_the_snapshot_with_which_the_run_began(
+    given: InputWorld, disk: Disk
+) -> None:
     given.fill(ROWS)
     async with given.open() as source:
         plan = source.plan()
@@ -253,14 +289,19 @@ async def test_columns_are_selected_and_keep_their_types(given: InputWorld, disk
         }
     )
     if isinstance(given, IcebergInput):
-        given.catalog.create_table("lake.given", table.schema, location="s3://records/given").append(table)
+        given.catalog.create_table(
+            "lake.given", table.schema, location="s3://records/given"
+        ).append(table)
     else:
         write_deltalake(str(disk.context().input_dir / "given"), table)
     found = await blocks(given, disk, ColumnSelection(fed=("x",), copied=("at", "large")))
     assert found.copied is not None
     assert list(found.ids) == ["a", "b"]
     assert found.records.table.schema.names == ["x"]
-    assert found.copied.table.select(["at", "large"]).to_pylist() == table.select(["at", "large"]).to_pylist()
+    assert (
+        found.copied.table.select(["at", "large"]).to_pylist()
+        == table.select(["at", "large"]).to_pylist()
+    )
     assert found.copied.table.schema.field("at").type == table.schema.field("at").type
     with pytest.raises(InputError, match="has no column 'y'"):
         await blocks(given, disk, ColumnSelection(fed=("y",)))
@@ -271,9 +312,12 @@ async def blocks(given: InputWorld, disk: Disk, columns: ColumnSelection) -> Any
     return block
 
 
-async def all_blocks(given: InputWorld, disk: Disk, columns: ColumnSelection) -> list[Any]:  # Any: Arrow
+# Any: Arrow
+async def all_blocks(given: InputWorld, disk: Disk, columns: ColumnSelection) -> list[Any]:
     context = disk.context()
-    context = replace(context, columns=columns, format_named=with_columns(context.format_named, columns))
+    context = replace(
+        context, columns=columns, format_named=with_columns(context.format_named, columns)
+    )
     async with registry.Registry().input_store(given.label)(given.right, context) as source:
         return [block for chunk in source.plan().chunks for block in source.read(chunk)]
 
@@ -283,7 +327,9 @@ async def tables(given: InputWorld, disk: Disk, columns: ColumnSelection) -> pya
     found = await all_blocks(given, disk, columns)
     both = [(block.records.table, block.copied.table) for block in found]
     rows = [
-        pyarrow.RecordBatch.from_arrays([*fed.columns, *copied.columns], [*fed.schema.names, *copied.schema.names])
+        pyarrow.RecordBatch.from_arrays(
+            [*fed.columns, *copied.columns], [*fed.schema.names, *copied.schema.names]
+        )
         for fed, copied in both
     ]
     return pyarrow.Table.from_batches(rows)
@@ -305,7 +351,9 @@ async def test_iceberg_columns_are_those_that_pyiceberg_reads(disk: Disk) -> Non
     async with INPUTS["iceberg"](disk) as given:
         assert isinstance(given, IcebergInput)
         first = pyarrow.table({"a": [0.0, 0.5], "b": [10.0, 20.0], "c": [1, 2]})
-        given.catalog.create_table("lake.given", first.schema, location="s3://records/given").append(first)
+        given.catalog.create_table(
+            "lake.given", first.schema, location="s3://records/given"
+        ).append(first)
         async with given.open() as source:
             plan = source.plan()
         renamed(given)
@@ -314,21 +362,25 @@ async def test_iceberg_columns_are_those_that_pyiceberg_reads(disk: Disk) -> Non
         names = ColumnSelection(fed=("a",), copied=("b", "c"))
         for _ in range(2):  # the current snapshot is older than the schema, and then as old
             found = await tables(given, disk, names)
-            assert found.sort_by("a").equals(table.scan().to_arrow().select(found.column_names).sort_by("a"))
+            assert found.sort_by("a").equals(
+                table.scan().to_arrow().select(found.column_names).sort_by("a")
+            )
             table.append(pyarrow.table({"a": [7.0], "b": [8.0], "c": [9]}))
         given.right["snapshot"] = older
         found = await tables(given, disk, names)
         assert found.equals(table.scan(snapshot_id=older).to_arrow().select(found.column_names))
         assert found.to_pydict() == first.to_pydict()
         del given.right["snapshot"]
-        async with given.open() as source:  # a later attempt of the run that began before the columns were renamed
+        # a later attempt of the run that began before the columns were renamed
+        async with given.open() as source:
             assert source.abilities.adopt is not None
             source.abilities.adopt(plan)
             assert rows_of(source) == [[0.0, 10.0, 1], [0.5, 20.0, 2]]
 
 
 async def test_int96_times_of_iceberg_are_those_that_the_file_has(disk: Disk) -> None:
-    """pyiceberg itself reads 1816 and 1754: Spark 4.1.4 and Iceberg 1.12 make such a table with `add_files`."""
+    """pyiceberg itself reads 1816 and 1754: Spark 4.1.4 and Iceberg 1.12 make such a table with
+    `add_files`."""
     async with INPUTS["iceberg"](disk) as given:
         assert isinstance(given, IcebergInput)
         times = pyarrow.array([-62135596800000000, 253402300799999999], pyarrow.timestamp("us"))
@@ -340,4 +392,7 @@ async def test_int96_times_of_iceberg_are_those_that_the_file_has(disk: Disk) ->
             named = rows.cast(schema_to_pyarrow(table.schema()))
             parquet.write_table(named, file, use_deprecated_int96_timestamps=True)
         found = await tables(given, disk, ColumnSelection(fed=("id",), copied=("at",)))
-        assert found.column("at").cast(pyarrow.int64()).to_pylist() == [-62135596800000000, 253402300799999999]
+        assert found.column("at").cast(pyarrow.int64()).to_pylist() == [
+            -62135596800000000,
+            253402300799999999,
+        ]

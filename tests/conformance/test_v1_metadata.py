@@ -1,4 +1,5 @@
-"""What TensorFlow Serving says about a model decides the datatype and shape of V1's instances, and the type of predictions."""
+"""What TensorFlow Serving says about a model decides the datatype and shape of V1's instances, and
+the type of predictions."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -6,7 +7,15 @@ from typing import Any
 import pyarrow
 import pytest
 
-from inferrun.plugins import ArrowRecords, Batch, ContractError, InferenceError, Records, Results, Tensors
+from inferrun.plugins import (
+    ArrowRecords,
+    Batch,
+    ContractError,
+    InferenceError,
+    Records,
+    Results,
+    Tensors,
+)
 from tests.conformance.protocol_worlds import PROTOCOLS, ProtocolWorld
 from tests.unit.runner.batches import decoded, records
 
@@ -16,12 +25,17 @@ def tensor(dtype: str, *shape: int) -> dict[str, Any]:  # Any: JSON
     return {"dtype": dtype, "tensor_shape": {"dim": dim, "unknown_rank": False}, "name": "x:0"}
 
 
-def metadata(inputs: dict[str, Any], outputs: dict[str, Any], name: str = "serving_default") -> dict[str, Any]:
+def metadata(
+    inputs: dict[str, Any], outputs: dict[str, Any], name: str = "serving_default"
+) -> dict[str, Any]:
     """As TensorFlow Serving's REST API has it."""
     method = "tensorflow/serving/predict"
     signature = {"inputs": inputs, "outputs": outputs, "method_name": method}
     model = {"name": "sum", "signature_name": "", "version": "1"}
-    return {"model_spec": model, "metadata": {"signature_def": {"signature_def": {name: signature}}}}
+    return {
+        "model_spec": model,
+        "metadata": {"signature_def": {"signature_def": {name: signature}}},
+    }
 
 
 IMAGE = metadata({"image": tensor("DT_INT32", -1, 2, 2)}, {"y": tensor("DT_FLOAT", -1, 2)})
@@ -38,7 +52,9 @@ async def world() -> AsyncIterator[ProtocolWorld]:
         yield world
 
 
-async def predict(world: ProtocolWorld, given: Records, **tensors: Any) -> tuple[Results, "pyarrow.DataType | None"]:
+async def predict(
+    world: ProtocolWorld, given: Records, **tensors: Any
+) -> tuple[Results, "pyarrow.DataType | None"]:
     async with world.open(tensors=Tensors.model_validate(tensors)) as model:
         await model.prepare()
         able = model.abilities
@@ -85,7 +101,9 @@ async def test_objects_are_sent_as_they_are(world: ProtocolWorld) -> None:
     assert kind is None  # which of the outputs a prediction has is not known
 
 
-async def test_named_inputs_and_outputs_have_the_datatypes_of_the_metadata(world: ProtocolWorld) -> None:
+async def test_named_inputs_and_outputs_have_the_datatypes_of_the_metadata(
+    world: ProtocolWorld,
+) -> None:
     world.server.metadata = TWO
     world.server.predict = lambda rows: [{"p": 0.5, "q": True}] * len(rows)
     inputs = [{"name": "t", "columns": ["text"]}, {"name": "a", "columns": ["number"]}]
@@ -97,14 +115,20 @@ async def test_named_inputs_and_outputs_have_the_datatypes_of_the_metadata(world
     assert kind == pyarrow.struct({"q": pyarrow.bool_()})
 
 
-async def test_the_parameters_are_members_of_the_request_and_choose_the_signature(world: ProtocolWorld) -> None:
-    world.server.metadata = metadata({"x": tensor("DT_FLOAT", -1, 1)}, {"y": tensor("DT_INT8", -1)}, "other")
+async def test_the_parameters_are_members_of_the_request_and_choose_the_signature(
+    world: ProtocolWorld,
+) -> None:
+    world.server.metadata = metadata(
+        {"x": tensor("DT_FLOAT", -1, 1)}, {"y": tensor("DT_INT8", -1)}, "other"
+    )
     _, kind = await predict(world, records([1, 2]), parameters={"signature_name": "other", "k": 3})
     assert world.server.bodies == [{"signature_name": "other", "k": 3, "instances": [[1.0], [2.0]]}]
     assert kind == pyarrow.int8()
 
 
-@pytest.mark.parametrize("found", [{"error": "no"}, {"metadata": []}, metadata({"x": {}}, {})], ids=repr)
+@pytest.mark.parametrize(
+    "found", [{"error": "no"}, {"metadata": []}, metadata({"x": {}}, {})], ids=repr
+)
 async def test_other_metadata_says_nothing(world: ProtocolWorld, found: dict[str, Any]) -> None:
     world.server.metadata = found
     _, kind = await predict(world, records(["a", {"b64": "AA=="}, [[1], "b"]]))
@@ -112,11 +136,15 @@ async def test_other_metadata_says_nothing(world: ProtocolWorld, found: dict[str
     assert kind is None
 
 
-async def test_what_the_model_does_not_have_is_named_before_the_first_request(world: ProtocolWorld) -> None:
+async def test_what_the_model_does_not_have_is_named_before_the_first_request(
+    world: ProtocolWorld,
+) -> None:
     world.server.metadata = IMAGE
     for tensors in ({"inputs": [{"name": "x", "columns": ["a"]}]}, {"outputs": [{"name": "x"}]}):
         with pytest.raises(ContractError, match="the model has no"):
             await predict(world, records([{"a": 1}]), **tensors)
-    with pytest.raises(InferenceError, match=r"the record has 3 values, the model's metadata requires 4"):
+    with pytest.raises(
+        InferenceError, match=r"the record has 3 values, the model's metadata requires 4"
+    ):
         await predict(world, records([[1, 2, 3]]))
     assert world.server.bodies == []

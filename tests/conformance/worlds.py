@@ -1,6 +1,8 @@
-"""What the conformance suites need per store: its backend, which a test can fill and inspect. One world per store.
+"""What the conformance suites need per store: its backend, which a test can fill and inspect. One
+world per store.
 
-A world provides the storage objects and the context; the store itself is loaded through the registry, as the runner loads it.
+A world provides the storage objects and the context; the store itself is loaded through the
+registry, as the runner loads it.
 """
 
 import asyncio
@@ -45,7 +47,14 @@ from runner.stores.services import RunnerServices
 from tests.integration.runner.clouds import CloudBucket, Clouds
 from tests.integration.runner.pgbouncer import MODES
 from tests.integration.runner.postgres_server import Postgres
-from tests.integration.runner.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server, credentials, s3_server
+from tests.integration.runner.s3_server import (
+    ACCESS_KEY,
+    BUCKET,
+    SECRET_KEY,
+    S3Server,
+    credentials,
+    s3_server,
+)
 from tests.integration.runner.servers import Handler, data_handler
 from tests.integration.runner.web_server import web_server
 
@@ -61,11 +70,14 @@ class Disk:
 
     folder: Path
     postgres: Callable[[str], Postgres]
-    """Returns the server that all tests share, behind a pooler of a mode unless it is empty, and starts it if necessary."""
+    """Returns the server that all tests share, behind a pooler of a mode unless it is empty, and
+    starts it if necessary."""
 
     clouds: Clouds
 
-    def context(self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, object] = NO_LIMITS) -> StoreContext:
+    def context(
+        self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, object] = NO_LIMITS
+    ) -> StoreContext:
         """The context of a store in a Pod of a run."""
         found = store_context(self.folder, run=run, pod=pod, limits=limits)
         model = Model(model_name="iris", model_url=f"http://user:{CANARY}@models/v2?key={CANARY}")
@@ -86,12 +98,18 @@ class _World(StoreWorld):
     right: Json
     wrong: Json
 
-    def context(self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, object] = NO_LIMITS) -> StoreContext:
+    def context(
+        self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, object] = NO_LIMITS
+    ) -> StoreContext:
         return self.disk.context(run=run, pod=pod, limits=limits)
 
     def load(self, group: str) -> object:
         known = registry.Registry()
-        return known.input_store(self.label) if group == registry.INPUTS else known.output_store(self.label)
+        return (
+            known.input_store(self.label)
+            if group == registry.INPUTS
+            else known.output_store(self.label)
+        )
 
 
 class _Input(_World, InputWorld):
@@ -147,7 +165,8 @@ def _write_files(folder: Path, suffixes: Sequence[str], rows: Rows) -> None:
     size = -(-len(rows) // len(suffixes))
     for at, suffix in enumerate(suffixes):
         file = folder / f"{at}{suffix}"
-        file.unlink(missing_ok=True)  # an S3 server keeps the ETag of an object that is overwritten behind it
+        # an S3 server keeps the ETag of an object that is overwritten behind it
+        file.unlink(missing_ok=True)
         file.write_bytes(_ENCODERS[suffix](rows[at * size : (at + 1) * size]))
 
 
@@ -197,7 +216,11 @@ def _stored(folder: Path) -> list[object]:
     documents = [orjson.loads(path.read_bytes()) for path in sorted((folder / "commits").glob("*"))]
     manifest = folder / "manifest.json"
     is_ended = manifest.exists() and "parts" in orjson.loads(manifest.read_bytes())
-    parts = orjson.loads(manifest.read_bytes())["parts"] if is_ended else [one["part"] for one in documents]
+    parts = (
+        orjson.loads(manifest.read_bytes())["parts"]
+        if is_ended
+        else [one["part"] for one in documents]
+    )
     texts = [(folder / part["file"]).read_bytes() for part in parts]
     lines = [orjson.loads(line) for text in texts for line in text.splitlines()]
     assert [line["index"] for line in lines] == list(range(len(lines)))
@@ -270,10 +293,15 @@ class SqlInput(_Input):
         self.server.execute(f"drop schema if exists {self.schema} cascade")
         self.server.execute(f"create schema {self.schema}")
         kind = "text" if any(isinstance(value, str) for row in rows for value in row) else "float8"
-        self.server.execute(f"create table {self.schema}.given (id bigint primary key, a {kind}, b {kind})")
+        self.server.execute(
+            f"create table {self.schema}.given (id bigint primary key, a {kind}, b {kind})"
+        )
         with self.server.connect() as connection:
             values = [(7 * place, *row) for place, row in enumerate(rows)]
-            connection.cursor().executemany(f"insert into {self.schema}.given values (%s, %s, %s)", values)  # noqa: S608
+            connection.cursor().executemany(
+                f"insert into {self.schema}.given values (%s, %s, %s)",  # noqa: S608
+                values,
+            )
 
 
 @dataclass
@@ -305,13 +333,23 @@ class RunInput(_Input):
     async def _predict(self, rows: Rows, *, run: str) -> None:
         context = self.disk.context(run=run)
         label, spec = next(iter(self.right.items()))
-        chunks = tuple(Chunk(at // 20, 0, at, at + 20, at, min(20, len(rows) - at)) for at in range(0, len(rows), 20))
+        chunks = tuple(
+            Chunk(at // 20, 0, at, at + 20, at, min(20, len(rows) - at))
+            for at in range(0, len(rows), 20)
+        )
         async with registry.Registry().output_store(label)(spec, context) as sink:
             await sink.open()
             columns = result_schema(
-                key=None, copied=(), predicted=pyarrow.json_(), types={}, is_flat=False, field=f"output.{label}"
+                key=None,
+                copied=(),
+                predicted=pyarrow.json_(),
+                types={},
+                is_flat=False,
+                field=f"output.{label}",
             )
-            await sink.begin(InputPlan(fingerprint=run, chunks=chunks, result_schema=columns.serialized()))
+            await sink.begin(
+                InputPlan(fingerprint=run, chunks=chunks, result_schema=columns.serialized())
+            )
             for chunk in chunks:
                 writer = sink.writer(chunk)
                 texts = JsonRecords([orjson.dumps(row) for row in rows[chunk.first : chunk.stop]])
@@ -344,7 +382,10 @@ class DeltaInput(_Input):
 
     def fill(self, rows: Rows) -> None:
         write_deltalake(
-            self.disk.context().input_dir / "given", _table(rows), mode="overwrite", schema_mode="overwrite"
+            self.disk.context().input_dir / "given",
+            _table(rows),
+            mode="overwrite",
+            schema_mode="overwrite",
         )
 
 
@@ -373,7 +414,9 @@ class IcebergInput(_Iceberg, _Input):
         table = _table(rows)
         with suppress(NoSuchTableError):
             self.catalog.drop_table("lake.given")
-        self.catalog.create_table("lake.given", table.schema, location=f"s3://{BUCKET}/given").append(table)
+        self.catalog.create_table(
+            "lake.given", table.schema, location=f"s3://{BUCKET}/given"
+        ).append(table)
 
 
 class IcebergOutput(_Iceberg, _Output):
@@ -386,7 +429,11 @@ class IcebergOutput(_Iceberg, _Output):
         assert len(said) <= 1
         if said != ["committed"]:
             return _staged(self.server.bucket / "made", run)
-        return _rows_of_run([one.file.file_path for one in table.scan().plan_files()], self.server.bucket / "made", run)
+        return _rows_of_run(
+            [one.file.file_path for one in table.scan().plan_files()],
+            self.server.bucket / "made",
+            run,
+        )
 
 
 def _rows_of_delta(table: Path, run: str) -> list[object]:
@@ -399,7 +446,11 @@ def _rows_of_delta(table: Path, run: str) -> list[object]:
 def _rows_of_run(files: Sequence[str], table: Path, run: str) -> list[object]:
     """The rows that a run has added, in their order."""
     own = [file.rpartition("/_inferrun/")[2] for file in files if f"/inf-run-{run[:8]}/" in file]
-    rows = [row for file in own for row in pyarrow.parquet.read_table(table / "_inferrun" / file).to_pylist()]
+    rows = [
+        row
+        for file in own
+        for row in pyarrow.parquet.read_table(table / "_inferrun" / file).to_pylist()
+    ]
     rows.sort(key=lambda row: int(row["index"]))
     assert [row["index"] for row in rows] == list(range(len(rows)))
     return [row["error"] if row["prediction"] is None else row["prediction"] for row in rows]
@@ -433,7 +484,9 @@ def file_input(*suffixes: str, form: str) -> OpenInputWorld:
     """The built-in input store `file` with a format."""
     given = {**_FILE, "format": form, "allowEmpty": True}
     right = _resolved(FileStorage, {**given, "path": "$(params.place)"}, place="given")
-    return lambda disk: nullcontext(FileInput(disk, "file", right, {**given, "path": "../given"}, suffixes))
+    return lambda disk: nullcontext(
+        FileInput(disk, "file", right, {**given, "path": "../given"}, suffixes)
+    )
 
 
 def file_output(disk: Disk) -> AbstractAsyncContextManager[OutputWorld]:
@@ -479,7 +532,9 @@ def s3_input(*suffixes: str) -> OpenInputWorld:
     @asynccontextmanager
     async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
         async with _bucket(disk, "input") as server:
-            right = _resolved(S3Storage, {**server.spec("$(params.place)/"), "allowEmpty": True}, place="given")
+            right = _resolved(
+                S3Storage, {**server.spec("$(params.place)/"), "allowEmpty": True}, place="given"
+            )
             yield S3Input(disk, "s3", right, server.spec("../given"), server, suffixes)
 
     return opened
@@ -534,7 +589,9 @@ def http_input(*, has_ranges: bool) -> OpenInputWorld:
         served = {"body": b""}
         async with web_server(served, has_ranges=has_ranges) as address:
             right = {"url": f"{address}/files/rows.jsonl?version=1", "allowEmpty": True}
-            yield HttpInput(disk, "http", right, {"url": f"ftp{address.removeprefix('http')}"}, served)
+            yield HttpInput(
+                disk, "http", right, {"url": f"ftp{address.removeprefix('http')}"}, served
+            )
 
     return opened
 
@@ -553,7 +610,9 @@ def sql_input(query: str, *, pool: str = "", **more: str) -> OpenInputWorld:
     def opened(disk: Disk) -> AbstractAsyncContextManager[InputWorld]:
         server, schema = _database(disk, "input", pool=pool)
         right = {**reference, "query": query.format(schema), **more}
-        return nullcontext(SqlInput(disk, "sql", right, {**reference, "query": " ; "}, server, schema))
+        return nullcontext(
+            SqlInput(disk, "sql", right, {**reference, "query": " ; "}, server, schema)
+        )
 
     return opened
 
@@ -565,7 +624,9 @@ def sql_output(pool: str = "") -> OpenOutputWorld:
         server, schema = _database(disk, "output", pool=pool)
         server.execute(f"create schema {schema}")
         reference = {"credentialsRef": {"name": "database"}}
-        right, wrong = ({**reference, "table": table} for table in (f"{schema}.predictions", "a; drop table b"))
+        right, wrong = (
+            {**reference, "table": table} for table in (f"{schema}.predictions", "a; drop table b")
+        )
         return nullcontext(SqlOutput(disk, "sql", right, wrong, server, schema))
 
     return opened
@@ -588,7 +649,9 @@ def run_input(output: OpenOutputWorld, **more: str) -> OpenInputWorld:
 def delta_input(disk: Disk) -> AbstractAsyncContextManager[InputWorld]:
     """The input store `delta`, as the installed package provides it, on a claim."""
     given = {**_FILE, "allowEmpty": True}
-    return nullcontext(DeltaInput(disk, "delta", {**given, "path": "given"}, {**given, "path": "../given"}))
+    return nullcontext(
+        DeltaInput(disk, "delta", {**given, "path": "given"}, {**given, "path": "../given"})
+    )
 
 
 def delta_output(disk: Disk) -> AbstractAsyncContextManager[OutputWorld]:
@@ -601,7 +664,9 @@ def delta_output(disk: Disk) -> AbstractAsyncContextManager[OutputWorld]:
 async def delta_objects(disk: Disk) -> AsyncIterator[OutputWorld]:
     """The same in a bucket."""
     async with _bucket(disk, "output") as server:
-        yield DeltaOutput(disk, "delta", server.spec("made"), {"path": "made"}, server.bucket / "made")
+        yield DeltaOutput(
+            disk, "delta", server.spec("made"), {"path": "made"}, server.bucket / "made"
+        )
 
 
 @asynccontextmanager
@@ -609,7 +674,12 @@ async def iceberg_input(disk: Disk) -> AsyncIterator[InputWorld]:
     """The input store `iceberg`, as the installed package provides it."""
     async with _bucket(disk, "input") as server:
         catalog = iceberg_catalog(server, disk.context().endpoints_dir / "input")
-        given = {"table": "lake.given", "endpoint": server.url, "credentialsRef": {"name": "key"}, "allowEmpty": True}
+        given = {
+            "table": "lake.given",
+            "endpoint": server.url,
+            "credentialsRef": {"name": "key"},
+            "allowEmpty": True,
+        }
         yield IcebergInput(disk, "iceberg", given, {**given, "table": "given"}, server, catalog)
 
 
@@ -623,11 +693,16 @@ async def iceberg_output(disk: Disk) -> AsyncIterator[OutputWorld]:
 
 
 def iceberg_catalog(server: S3Server, secret: Path) -> Catalog:
-    """A catalog in a database beside the buckets, with a namespace, which the Secret of a store names."""
+    """A catalog in a database beside the buckets, with a namespace, which the Secret of a store
+    names."""
     credentials(secret)
     uri = f"sqlite:///{server.folder}.db"
     (secret / "catalogUri").write_text(uri)
-    keys = {"s3.access-key-id": ACCESS_KEY, "s3.secret-access-key": SECRET_KEY, "s3.region": "us-east-1"}
+    keys = {
+        "s3.access-key-id": ACCESS_KEY,
+        "s3.secret-access-key": SECRET_KEY,
+        "s3.region": "us-east-1",
+    }
     catalog = load_catalog("default", type="sql", uri=uri, **{"s3.endpoint": server.url}, **keys)
     catalog.create_namespace_if_not_exists("lake")
     return catalog
@@ -647,8 +722,14 @@ INPUTS: dict[str, OpenInputWorld] = {
     "file-arrow": file_input(".arrow", ".arrow", form="arrow"),
     "http-spooled": http_input(has_ranges=False),
     "sql-key": sql_input("select * from {}.given -- unordered", key="id"),
-    **{f"sql-{mode}": sql_input("select a, b from {}.given order by id", pool=mode) for mode in MODES},
-    **{f"sql-key-{mode}": sql_input("select * from {}.given", pool=mode, key="id") for mode in MODES},
+    **{
+        f"sql-{mode}": sql_input("select a, b from {}.given order by id", pool=mode)
+        for mode in MODES
+    },
+    **{
+        f"sql-key-{mode}": sql_input("select * from {}.given", pool=mode, key="id")
+        for mode in MODES
+    },
     "s3-zstd": s3_input(".jsonl.zst", ".jsonl.zst"),
     "run-file": run_input(file_output),
     "run-file-arrow": run_input(file_output, format="arrow"),

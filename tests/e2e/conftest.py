@@ -12,7 +12,8 @@ from tests.e2e.stage import ACTOR_IMAGE, ROOT, SYSTEM, Space, Stage, attached, c
 
 @pytest.fixture(scope="session")
 def stage(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Stage:
-    """The cluster with the product and the test image, which the first of several test processes installs."""
+    """The cluster with the product and the test image, which the first of several test processes
+    installs."""
     found = attached()
     if worker_id == "master":
         _prepare(found)
@@ -35,15 +36,23 @@ def _prepare(stage: Stage) -> None:
 
 def install(stage: Stage, *settings: str) -> None:
     """Install or upgrade the chart and restart its programs, so that they run the latest images."""
-    values = [f"temporal.address={stage.temporal_address}", f"temporal.uiUrl={stage.ui_url}", *settings]
+    values = [
+        f"temporal.address={stage.temporal_address}",
+        f"temporal.uiUrl={stage.ui_url}",
+        *settings,
+    ]
     sets = [word for value in values for word in ("--set", value)]
     chart = str(ROOT / "deploy" / "helm" / "inferrun")
     # The tests of the API server apply the definitions, too.
-    stage.helm("upgrade", "--install", "inferrun", chart, "--create-namespace", "--take-ownership", *sets)
+    stage.helm(
+        "upgrade", "--install", "inferrun", chart, "--create-namespace", "--take-ownership", *sets
+    )
     for name in ("inferrun-shim", "inferrun-worker"):
         stage.kubectl("-n", SYSTEM, "rollout", "restart", f"deployment/{name}")
     for name in ("inferrun-shim", "inferrun-worker"):
-        stage.kubectl("-n", SYSTEM, "rollout", "status", f"deployment/{name}", "--timeout=120s", seconds=130)
+        stage.kubectl(
+            "-n", SYSTEM, "rollout", "status", f"deployment/{name}", "--timeout=120s", seconds=130
+        )
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""A `file` run with a counting model server, on a real claim that the model's Pod mounts as well."""
+"""A `file` run with a counting model server, on a real claim that the model's Pod mounts as
+well."""
 
 import json
 from pathlib import Path
@@ -34,17 +35,29 @@ def pod(name: str, *command: str, volumes: tuple[Object, ...], **container: obje
         "imagePullPolicy": "IfNotPresent",
         "command": command,
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes],
+        "volumeMounts": [
+            {"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes
+        ],
         **container,
     }
-    user = {"runAsNonRoot": True, "runAsUser": 65532, "fsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+    user = {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "fsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
     spec = {
         "terminationGracePeriodSeconds": 0,
         "securityContext": user,
         "containers": [full],
         "volumes": list(volumes),
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": spec,
+    }
 
 
 def model_server(name: str, *volumes: Object, **environment: str) -> tuple[Object, Object]:
@@ -72,7 +85,10 @@ def in_pod(space: Space, script: str, *, pod: str = "counting") -> str:
 
 def counts_of(space: Space) -> dict[int, int]:
     path = f"/api/v1/namespaces/{space.name}/services/counting:80/proxy/counts"
-    return {int(row): count for row, count in json.loads(space.stage.kubectl("get", "--raw", path)).items()}
+    return {
+        int(row): count
+        for row, count in json.loads(space.stage.kubectl("get", "--raw", path)).items()
+    }
 
 
 def committed_in(space: Space) -> list[Object]:
@@ -81,12 +97,14 @@ def committed_in(space: Space) -> list[Object]:
 
 
 def prepare(space: Space, *, backoff_limit: int, **more: Any) -> None:  # Any: fields of a spec
-    """Start the model, write the input and apply the config `ours` with the built-in runner; `more` are fields of its spec."""
+    """Start the model, write the input and apply the config `ours` with the built-in runner; `more`
+    are fields of its spec."""
     prepare_rows(space, backoffLimit=backoff_limit, **more)
     in_pod(space, f"python3 -c 'for i in range({RECORDS}): print([i, 1])' > {FOLDER}/in.jsonl")
 
 
-def of_files(name: str, *, kserve: Object, storage: Object | None = None, **spec: Any) -> Object:  # Any: as above
+# Any: as above
+def of_files(name: str, *, kserve: Object, storage: Object | None = None, **spec: Any) -> Object:
     """A config of the built-in runner that reads from and writes to the claim."""
     files: Object = {
         "input": {"file": {"claimName": "data", "path": "in.jsonl"}},
@@ -97,10 +115,16 @@ def of_files(name: str, *, kserve: Object, storage: Object | None = None, **spec
     return ours
 
 
-def prepare_rows(space: Space, *, model: str = "counting", **spec: Any) -> None:  # Any: fields of a spec
-    """Start the models, and apply the config `ours` for one of them with the built-in runner; the test writes the input."""
+# Any: fields of a spec
+def prepare_rows(space: Space, *, model: str = "counting", **spec: Any) -> None:
+    """Start the models, and apply the config `ours` for one of them with the built-in runner; the
+    test writes the input."""
     provide_volumes()
-    space.apply(CLAIM, *model_server("counting", OF_CLAIM, REQUEST_SECONDS="0.7"), service("counting", app="counting"))
+    space.apply(
+        CLAIM,
+        *model_server("counting", OF_CLAIM, REQUEST_SECONDS="0.7"),
+        service("counting", app="counting"),
+    )
     space.kubectl("wait", "pod/counting", "--for=condition=Ready", "--timeout=55s")
     url = f"counting.{space.name}.svc.cluster.local/v2/models/{model}/infer"
     kserve = {"modelName": model, "modelUrl": url, "modelInputName": "in"}

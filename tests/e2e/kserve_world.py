@@ -1,4 +1,5 @@
-"""KServe on the node: its definitions, objects whose status a test writes as KServe's controllers do, and real Pods behind them."""
+"""KServe on the node: its definitions, objects whose status a test writes as KServe's controllers
+do, and real Pods behind them."""
 
 import json
 
@@ -6,7 +7,11 @@ import pytest
 
 from tests.e2e.file_world import CLAIM, FOLDER, OF_CLAIM, pod
 from tests.e2e.stage import Object, Space, Stage, provide_volumes
-from tests.integration.kserve.definitions import cluster_serving_runtime, inference_service, llm_inference_service
+from tests.integration.kserve.definitions import (
+    cluster_serving_runtime,
+    inference_service,
+    llm_inference_service,
+)
 
 
 @pytest.fixture
@@ -17,14 +22,23 @@ def kserve(stage: Stage) -> None:
     stage.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=body)
     for definition in definitions:
         name = definition["metadata"]["name"]
-        stage.kubectl("wait", f"crd/{name}", "--for=condition=Established", "--timeout=60s", seconds=70)
+        stage.kubectl(
+            "wait", f"crd/{name}", "--for=condition=Established", "--timeout=60s", seconds=70
+        )
 
 
 def play(space: Space, item: Object) -> None:
     """Write the object with its status, as KServe's controllers do."""
     name, kind = item["metadata"]["name"], item["kind"].lower()
     metadata = {"name": name, "annotations": item["metadata"].get("annotations") or {}}
-    space.apply({"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": metadata, "spec": item["spec"]})
+    space.apply(
+        {
+            "apiVersion": item["apiVersion"],
+            "kind": item["kind"],
+            "metadata": metadata,
+            "spec": item["spec"],
+        }
+    )
     stored = space.get(kind, name)
     assert stored is not None
     text = json.dumps(item["status"]).replace("kserve-test", space.name)
@@ -39,5 +53,7 @@ def write_input(space: Space, text: str, *, path: str = "in.jsonl") -> None:
     provide_volumes()
     script = 'mkdir -p "${0%/*}" && printf "%s" "$INPUT" > "$0" && exec sleep 3600'
     command = ("sh", "-c", script, f"{FOLDER}/{path}")
-    space.apply(CLAIM, pod("files", *command, volumes=(OF_CLAIM,), env=[{"name": "INPUT", "value": text}]))
+    space.apply(
+        CLAIM, pod("files", *command, volumes=(OF_CLAIM,), env=[{"name": "INPUT", "value": text}])
+    )
     space.kubectl("wait", "pod/files", "--for=condition=Ready", "--timeout=55s")

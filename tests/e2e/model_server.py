@@ -1,8 +1,10 @@
-"""A model server with V2 and OpenAI's API, which counts how often it receives each row. Standard library only.
+"""A model server with V2 and OpenAI's API, which counts how often it receives each row. Standard
+library only.
 
-Every model of V2 adds up a row's values, and the language model repeats the prompt. `counting` rejects requests with a negative
-first value. Environment: `REQUEST_SECONDS` a request takes, so that a run can be disturbed in the middle; with `SLEEPS`, it answers
-503 until the file `/tmp/awake` exists; `LISTED` is the name of the language model.
+Every model of V2 adds up a row's values, and the language model repeats the prompt. `counting`
+rejects requests with a negative first value. Environment: `REQUEST_SECONDS` a request takes, so
+that a run can be disturbed in the middle; with `SLEEPS`, it answers 503 until the file `/tmp/awake`
+exists; `LISTED` is the name of the language model.
 """
 
 import json
@@ -29,7 +31,12 @@ class Model(BaseHTTPRequestHandler):
         elif self._is_asleep():
             self._answer({"error": "the model is loading"}, status=503)
         elif self.path.endswith("/v1/models"):
-            self._answer({"object": "list", "data": [{"id": os.environ.get("LISTED", "tiny"), "object": "model"}]})
+            self._answer(
+                {
+                    "object": "list",
+                    "data": [{"id": os.environ.get("LISTED", "tiny"), "object": "model"}],
+                }
+            )
         elif self.path.endswith("/ready"):
             self._answer({"name": "sums", "ready": True})
         else:
@@ -45,7 +52,13 @@ class Model(BaseHTTPRequestHandler):
         else:
             message = {"role": "assistant", "content": request["messages"][-1]["content"]}
             usage = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
-            self._answer({"object": "chat.completion", "choices": [{"index": 0, "message": message}], "usage": usage})
+            self._answer(
+                {
+                    "object": "chat.completion",
+                    "choices": [{"index": 0, "message": message}],
+                    "usage": usage,
+                }
+            )
 
     def _infer(self, tensor: "dict[str, list[float]]") -> None:
         flat, width = tensor["data"], int(tensor["shape"][1])
@@ -56,7 +69,12 @@ class Model(BaseHTTPRequestHandler):
         time.sleep(float(os.environ["REQUEST_SECONDS"]))
         with _lock:
             _rows.update(int(row[0]) for row in rows)
-        output = {"name": "out", "datatype": "FP32", "shape": [len(rows), 1], "data": [sum(row) for row in rows]}
+        output = {
+            "name": "out",
+            "datatype": "FP32",
+            "shape": [len(rows), 1],
+            "data": [sum(row) for row in rows],
+        }
         self._answer({"model_name": "sums", "outputs": [output]})
 
     def _is_asleep(self) -> bool:

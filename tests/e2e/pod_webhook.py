@@ -1,4 +1,5 @@
-"""An admission webhook of the tests, which changes the Pods of runs in one namespace, as a service mesh does."""
+"""An admission webhook of the tests, which changes the Pods of runs in one namespace, as a service
+mesh does."""
 
 import base64
 import json
@@ -31,12 +32,16 @@ def container(program: str, **more: object) -> Object:
 
 
 def beside(program: str) -> Change:
-    """Put another container before the one of the run, as a mesh does that holds the application until its proxy is ready."""
-    return lambda _pod, _seen: [{"op": "add", "path": "/spec/containers/0", "value": container(program)}]
+    """Put another container before the one of the run, as a mesh does that holds the application
+    until its proxy is ready."""
+    return lambda _pod, _seen: [
+        {"op": "add", "path": "/spec/containers/0", "value": container(program)}
+    ]
 
 
 def native(pod: Object, _seen: int) -> list[Object]:
-    """Add a sidecar as Kubernetes defines it: an init container that is restarted, and stopped at the end."""
+    """Add a sidecar as Kubernetes defines it: an init container that is restarted, and stopped at
+    the end."""
     sidecar = container(SLEEP, restartPolicy="Always")
     if "initContainers" in pod["spec"]:
         return [{"op": "add", "path": "/spec/initContainers/0", "value": sidecar}]
@@ -86,7 +91,14 @@ def webhook(space: Space, folder: Path, change: Change) -> Iterator[None]:
                     "url": f"https://127.0.0.1:{server.server_port}/",
                     "caBundle": base64.b64encode(authority.path.read_bytes()).decode(),
                 },
-                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+                "rules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    }
+                ],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space.name}},
                 "objectSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "inferrun"}},
                 "sideEffects": "None",

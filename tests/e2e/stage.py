@@ -1,4 +1,5 @@
-"""The environment of the end-to-end tests: the development cluster with the product installed from its chart.
+"""The environment of the end-to-end tests: the development cluster with the product installed from
+its chart.
 
 Tests use it like a user, with kubectl, and wait for conditions with a deadline.
 """
@@ -33,7 +34,9 @@ class Stage:
     temporal_address: str
     ui_url: str
 
-    def kubectl(self, *words: str, given: str | None = None, check: bool = True, seconds: float = 60) -> str:
+    def kubectl(
+        self, *words: str, given: str | None = None, check: bool = True, seconds: float = 60
+    ) -> str:
         """Run kubectl and return its standard output. A failure shows its error output."""
         done = self.try_kubectl(*words, given=given, seconds=seconds)
         if check and done.returncode != 0:
@@ -61,11 +64,15 @@ class Stage:
     def control_component(self, action: str, name: str) -> None:
         """Stop or start a component of the cluster, such as `temporal`."""
         command = ["python3", "-m", "tools.devcluster", action, name]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=90)
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=90
+        )
         if done.returncode != 0:
             raise AssertionError(f"{' '.join(command)}: {done.stderr}{done.stdout}")
 
-    def _run(self, program: str, *words: str, given: str | None, seconds: float) -> "subprocess.CompletedProcess[str]":
+    def _run(
+        self, program: str, *words: str, given: str | None, seconds: float
+    ) -> "subprocess.CompletedProcess[str]":
         environment = {
             **os.environ,
             "KUBECONFIG": str(self.kubeconfig),
@@ -88,9 +95,13 @@ class Space:
     stage: Stage
     name: str
 
-    def kubectl(self, *words: str, given: str | None = None, check: bool = True, seconds: float = 60) -> str:
+    def kubectl(
+        self, *words: str, given: str | None = None, check: bool = True, seconds: float = 60
+    ) -> str:
         """Run kubectl in this namespace."""
-        return self.stage.kubectl("-n", self.name, *words, given=given, check=check, seconds=seconds)
+        return self.stage.kubectl(
+            "-n", self.name, *words, given=given, check=check, seconds=seconds
+        )
 
     def get(self, kind: str, name: str) -> Object | None:
         done = self.stage.try_kubectl("-n", self.name, "get", kind, name, "-o", "json")
@@ -120,22 +131,36 @@ class Space:
         status = self.status(run)
         return f"{status.get('phase', '')}/{status.get('reason', '')}"
 
-    def wait_for(self, run: str, *, phase: str, reason: str | None = None, seconds: float = 60) -> Object:
-        """Wait for a phase and reason and return the status; fail immediately if the run ends differently."""
+    def wait_for(
+        self, run: str, *, phase: str, reason: str | None = None, seconds: float = 60
+    ) -> Object:
+        """Wait for a phase and reason and return the status; fail immediately if the run ends
+        differently."""
 
         def look() -> Object | None:
             status = self.status(run)
             if status.get("phase") == phase and reason in (None, status.get("reason")):
                 return status
             has_ended = status.get("phase") in ("Succeeded", "Failed")
-            assert not has_ended, f"{run} ended {status['phase']}/{status.get('reason')}: {status.get('message')}"
+            assert not has_ended, (
+                f"{run} ended {status['phase']}/{status.get('reason')}: {status.get('message')}"
+            )
             return None
 
-        return until(look, seconds=seconds, what=f"{run} is {phase}/{reason}", now=lambda: self.phase(run))
+        return until(
+            look, seconds=seconds, what=f"{run} is {phase}/{reason}", now=lambda: self.phase(run)
+        )
 
 
-def until(look: Callable[[], T | None], *, seconds: float, what: str, now: Callable[[], object] = lambda: "") -> T:
-    """Call `look` until it returns something, and return that; after the deadline, fail with the current state."""
+def until(
+    look: Callable[[], T | None],
+    *,
+    seconds: float,
+    what: str,
+    now: Callable[[], object] = lambda: "",
+) -> T:
+    """Call `look` until it returns something, and return that; after the deadline, fail with the
+    current state."""
     deadline = time.monotonic() + seconds
     while True:
         found = look()
@@ -147,10 +172,16 @@ def until(look: Callable[[], T | None], *, seconds: float, what: str, now: Calla
 
 
 def provide_volumes() -> None:
-    """Create volumes on the node for the claims of tests, which other processes may do at the same time."""
+    """Create volumes on the node for the claims of tests, which other processes may do at the same
+    time."""
     with (Path(tempfile.gettempdir()) / "inferrun-volumes.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(["python3", "-m", "tools.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
+        subprocess.run(
+            ["python3", "-m", "tools.devcluster", "volumes"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+        )
 
 
 def kill_9(stage: Stage, namespace: str, pod: str) -> None:
@@ -160,9 +191,19 @@ def kill_9(stage: Stage, namespace: str, pod: str) -> None:
 
 def processes_of(stage: Stage, namespace: str, pod: str) -> list[str]:
     """The processes of a Pod's container, on the node."""
-    path = ["-n", namespace, "get", "pod", pod, "-o", "jsonpath={.status.containerStatuses[0].containerID}"]
+    path = [
+        "-n",
+        namespace,
+        "get",
+        "pod",
+        pod,
+        "-o",
+        "jsonpath={.status.containerStatuses[0].containerID}",
+    ]
     container = stage.kubectl(*path).removeprefix("containerd://")
-    found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cgroup") if container in _text(path)]
+    found = [
+        path.parent.name for path in Path("/proc").glob("[0-9]*/cgroup") if container in _text(path)
+    ]
     assert found, f"no process of container {container}"
     return found
 
@@ -176,13 +217,16 @@ def _text(path: Path) -> str:
 
 
 def attached() -> Stage:
-    """The environment created by `make cluster`; variables that are not set are read from its env file."""
+    """The environment created by `make cluster`; variables that are not set are read from its env
+    file."""
     values = dict(os.environ)
     env_file = ROOT / ".devcluster" / "env"
     if env_file.is_file():
         found = re.findall(r"^(\w+)=['\"]?(.*?)['\"]?$", env_file.read_text(), flags=re.MULTILINE)
         values = {**values, **dict(found)}
-    missing = [key for key in ("KUBECONFIG", "INFERRUN_BIN", "TEMPORAL_ADDRESS") if key not in values]
+    missing = [
+        key for key in ("KUBECONFIG", "INFERRUN_BIN", "TEMPORAL_ADDRESS") if key not in values
+    ]
     if missing:
         raise RuntimeError(f"{', '.join(missing)} not set: run `make cluster` first")
     return Stage(
@@ -205,8 +249,15 @@ def config(name: str, **spec: object) -> Object:
     }
 
 
-def run(name: str, config_name: str, *, parameters: dict[str, str] | None = None, **spec: object) -> Object:
+def run(
+    name: str, config_name: str, *, parameters: dict[str, str] | None = None, **spec: object
+) -> Object:
     body: Object = {"configRef": {"name": config_name}, **spec}
     if parameters:
         body["parameters"] = parameters
-    return {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": {"name": name}, "spec": body}
+    return {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceRun",
+        "metadata": {"name": name},
+        "spec": body,
+    }

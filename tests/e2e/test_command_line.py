@@ -16,7 +16,12 @@ from tests.e2e.stage import ROOT, Space, kill_9, run, until
 
 def inferrun(space: Space, *words: str, seconds: float = 120) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        _command(space, *words), capture_output=True, text=True, timeout=seconds, check=False, cwd=ROOT
+        _command(space, *words),
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        cwd=ROOT,
     )
 
 
@@ -25,7 +30,12 @@ def started(space: Space, *words: str) -> Iterator["subprocess.Popen[str]"]:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = _command(space, *words)
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment,
     ) as process:
         try:
             yield process
@@ -41,12 +51,19 @@ def _command(space: Space, *words: str) -> list[str]:
 def test_the_log_is_followed_from_before_the_pod_exists_across_attempts(space: Space) -> None:
     prepare(space, backoff_limit=2, requests=UNHURRIED)
     space.apply(run("mine", "ours"))
-    with started(space, "logs", "-f", "mine") as following, started(space, "wait", "mine", "-o", "json") as waiting:
+    with (
+        started(space, "logs", "-f", "mine") as following,
+        started(space, "wait", "mine", "-o", "json") as waiting,
+    ):
         until(
-            lambda: space.status("mine").get("records", {}).get("completed", 0) > 0, seconds=90, what="it has predicted"
+            lambda: space.status("mine").get("records", {}).get("completed", 0) > 0,
+            seconds=90,
+            what="it has predicted",
         )
         kill_9(
-            space.stage, space.name, space.items("pods", "app.kubernetes.io/managed-by=inferrun")[0]["metadata"]["name"]
+            space.stage,
+            space.name,
+            space.items("pods", "app.kubernetes.io/managed-by=inferrun")[0]["metadata"]["name"],
         )
         space.wait_for("mine", phase="Succeeded", seconds=150)
         log, _ = following.communicate(timeout=30)
@@ -56,7 +73,8 @@ def test_the_log_is_followed_from_before_the_pod_exists_across_attempts(space: S
     first, second = [text for text in log.splitlines() if "run started" in text]
     assert "attempt" not in first.partition("run started")[0]
     assert second.startswith("attempt 2 ")
-    last = log.splitlines()[-2:]  # the last progress and the end are of two streams, whose order the node does not keep
+    # the last progress and the end are of two streams, whose order the node does not keep
+    last = log.splitlines()[-2:]
     assert any(f"{RECORDS} of {RECORDS} records predicted" in line for line in last)
     assert inferrun(space, "logs", "mine", "--raw").stdout.count('"message": "run started"') >= 1
     described = inferrun(space, "describe", "mine").stdout

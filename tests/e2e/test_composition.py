@@ -1,4 +1,5 @@
-"""Programs of others that do not know Python: the workflow in Go among the examples, and the Temporal command line."""
+"""Programs of others that do not know Python: the workflow in Go among the examples, and the
+Temporal command line."""
 
 import json
 import os
@@ -32,7 +33,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def execute(program: Path, space: Space, *configs: str, key: str) -> "subprocess.CompletedProcess[str]":
+def execute(
+    program: Path, space: Space, *configs: str, key: str
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [str(program), "-id", key, "-namespace", space.name, *configs],
         env={**os.environ, "TEMPORAL_ADDRESS": space.stage.temporal_address},
@@ -47,7 +50,9 @@ def new_id(space: Space) -> str:
     return f"{space.name}-{uuid.uuid4().hex[:6]}"
 
 
-def test_a_workflow_in_go_chains_two_runs_and_gets_their_results_or_a_typed_error(program: Path, space: Space) -> None:
+def test_a_workflow_in_go_chains_two_runs_and_gets_their_results_or_a_typed_error(
+    program: Path, space: Space
+) -> None:
     prepare_rows(space, backoffLimit=0)
     in_pod(space, f"python3 -c 'for i in range({ROWS}): print([i, 1])' > {FOLDER}/in.jsonl")
     ours = space.get("inferenceconfig", "ours")
@@ -71,7 +76,9 @@ def test_a_workflow_in_go_chains_two_runs_and_gets_their_results_or_a_typed_erro
     for result in results:
         assert (result["phase"], result["usage"]) == ("Succeeded", None)
         assert result["records"] == {"total": ROWS, "completed": ROWS, "failed": 0}
-        manifest = in_pod(space, f"cat {FOLDER}/out/inf-{result['name']}-*/manifest.json | sha256sum")
+        manifest = in_pod(
+            space, f"cat {FOLDER}/out/inf-{result['name']}-*/manifest.json | sha256sum"
+        )
         assert manifest.split()[0] == result["output"]["sha256"]
 
     failed = execute(program, space, "broken", "review", key=new_id(space))
@@ -82,20 +89,43 @@ def test_a_workflow_in_go_chains_two_runs_and_gets_their_results_or_a_typed_erro
 
 def test_the_temporal_command_line_shows_suspends_and_cancels_a_run(space: Space) -> None:
     key = new_id(space)
-    request = json.dumps({"namespace": space.name, "configRef": "actor", "parameters": {"sleep": "600"}})
-    started = ("--type", "SubmitInferenceRun", "--task-queue", "inferrun", "--workflow-id", key, "--input", request)
+    request = json.dumps(
+        {"namespace": space.name, "configRef": "actor", "parameters": {"sleep": "600"}}
+    )
+    started = (
+        "--type",
+        "SubmitInferenceRun",
+        "--task-queue",
+        "inferrun",
+        "--workflow-id",
+        key,
+        "--input",
+        request,
+    )
     space.stage.temporal("workflow", "start", *started)
     space.wait_for(key, phase="Running", seconds=SECONDS)
 
     def progress() -> Object:
-        printed = space.stage.temporal("workflow", "query", "--workflow-id", key, "--type", "progress", "-o", "json")
+        printed = space.stage.temporal(
+            "workflow", "query", "--workflow-id", key, "--type", "progress", "-o", "json"
+        )
         (told,) = json.loads(printed)["queryResult"]
         assert violations("progress", told) == []
         found: Object = told
         return found
 
     def update(name: str) -> Object:
-        words = ("workflow", "update", "execute", "--workflow-id", key, "--name", name, "-o", "json")
+        words = (
+            "workflow",
+            "update",
+            "execute",
+            "--workflow-id",
+            key,
+            "--name",
+            name,
+            "-o",
+            "json",
+        )
         printed: Object = json.loads(space.stage.temporal(*words))
         return printed
 

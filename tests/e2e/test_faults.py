@@ -14,12 +14,23 @@ MARGIN = 5
 
 def _pods_of(stage: Stage, component: str) -> list[str]:
     selector = f"app.kubernetes.io/component={component}"
-    words = ["-n", SYSTEM, "get", "pods", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}"]
+    words = [
+        "-n",
+        SYSTEM,
+        "get",
+        "pods",
+        "-l",
+        selector,
+        "-o",
+        "jsonpath={.items[*].metadata.name}",
+    ]
     return stage.kubectl(*words).split()
 
 
 def _scale(stage: Stage, component: str, replicas: int) -> None:
-    stage.kubectl("-n", SYSTEM, "scale", f"deployment/inferrun-{component}", f"--replicas={replicas}")
+    stage.kubectl(
+        "-n", SYSTEM, "scale", f"deployment/inferrun-{component}", f"--replicas={replicas}"
+    )
     if replicas:
         status = ["rollout", "status", f"deployment/inferrun-{component}", "--timeout=120s"]
         stage.kubectl("-n", SYSTEM, *status, seconds=130)
@@ -35,7 +46,8 @@ def _uid(space: Space, name: str) -> str:
 
 @pytest.fixture
 def short_margin(stage: Stage) -> Iterator[Stage]:
-    """The installation with a margin of a few seconds, so that the kubelet's time limit takes effect during a test."""
+    """The installation with a margin of a few seconds, so that the kubelet's time limit takes
+    effect during a test."""
     install(stage, f"settings.deadlineMarginSeconds={MARGIN}")
     yield stage
     install(stage)
@@ -50,7 +62,9 @@ def whole(stage: Stage) -> Iterator[Stage]:
         _scale(stage, component, 2)
 
 
-def test_killing_the_workers_while_a_job_runs_creates_no_second_job(space: Space, stage: Stage) -> None:
+def test_killing_the_workers_while_a_job_runs_creates_no_second_job(
+    space: Space, stage: Stage
+) -> None:
     space.apply(run("steady", "actor", parameters={"sleep": "20"}))
     space.wait_for("steady", phase="Running", seconds=60)
 

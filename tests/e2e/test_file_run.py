@@ -1,10 +1,19 @@
-"""A `file` run on a real claim with a counting model server, of which a Pod is killed in the middle."""
+"""A `file` run on a real claim with a counting model server, of which a Pod is killed in the
+middle."""
 
 import json
 
 import pytest
 
-from tests.e2e.file_world import FOLDER, RECORDS, UNHURRIED, committed_in, counts_of, in_pod, prepare
+from tests.e2e.file_world import (
+    FOLDER,
+    RECORDS,
+    UNHURRIED,
+    committed_in,
+    counts_of,
+    in_pod,
+    prepare,
+)
 from tests.e2e.stage import Object, Space, kill_9, run, until
 
 
@@ -31,7 +40,11 @@ def test_killing_a_pod_neither_loses_nor_duplicates_records_nor_repeats_chunks(
     space.wait_for("counted", phase="Running", seconds=60)
     assert space.get("networkpolicy", "inferrun-system-inferrun-runs") is not None
     pods = until(lambda: running(space, shards), seconds=60, what=f"{shards} Pods run")
-    until(lambda: len(committed_in(space)) >= RECORDS / 16, seconds=60, what="a sixteenth is committed")
+    until(
+        lambda: len(committed_in(space)) >= RECORDS / 16,
+        seconds=60,
+        what="a sixteenth is committed",
+    )
 
     committed = {item["index"] for item in committed_in(space)}
     kill_9(space.stage, space.name, pods[-1]["metadata"]["name"])
@@ -43,7 +56,9 @@ def test_killing_a_pod_neither_loses_nor_duplicates_records_nor_repeats_chunks(
     assert status["delivery"] == "ExactlyOnce"
     predictions = committed_in(space)
     assert [item["index"] for item in predictions] == list(range(RECORDS))
-    assert all(item["prediction"] in (item["index"] + 1, [item["index"] + 1]) for item in predictions)
+    assert all(
+        item["prediction"] in (item["index"] + 1, [item["index"] + 1]) for item in predictions
+    )
     counts = counts_of(space)
     assert set(counts) == set(range(RECORDS))
     assert all(counts[row] == 1 for row in committed), "a committed chunk was sent again"

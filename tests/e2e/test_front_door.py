@@ -32,7 +32,9 @@ def new_id(space: Space) -> str:
 
 
 async def submit(client: Client, argument: Object, *, key: str) -> Submission:
-    return await client.start_workflow("SubmitInferenceRun", argument, id=key, task_queue="inferrun")
+    return await client.start_workflow(
+        "SubmitInferenceRun", argument, id=key, task_queue="inferrun"
+    )
 
 
 async def result_of(handle: Submission) -> Object:
@@ -48,12 +50,22 @@ async def test_a_submitted_run_is_an_ordinary_run(space: Space, client: Client) 
     key = new_id(space)
     result = await result_of(await submit(client, request(space, timeoutSeconds=60), key=key))
     [found] = space.items("inferenceruns")
-    assert (result["phase"], result["name"], result["uid"]) == ("Succeeded", key, found["metadata"]["uid"])
-    assert (result["exitCode"], result["delivery"], result["duration"]) == (0, "Unknown", found["status"]["duration"])
+    assert (result["phase"], result["name"], result["uid"]) == (
+        "Succeeded",
+        key,
+        found["metadata"]["uid"],
+    )
+    assert (result["exitCode"], result["delivery"], result["duration"]) == (
+        0,
+        "Unknown",
+        found["status"]["duration"],
+    )
     assert found["spec"] == {"configRef": {"name": "actor"}, "parameters": {}, "timeoutSeconds": 60}
 
 
-async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(space: Space, client: Client) -> None:
+async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(
+    space: Space, client: Client
+) -> None:
     key = new_id(space)
     handle = await submit(client, request(space, parameters={"sleep": "600"}), key=key)
     await appears(space, key, phase="Running")
@@ -66,7 +78,9 @@ async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(s
 
 
 @pytest.mark.thorough
-async def test_deleting_a_running_run_is_reported_to_the_program_immediately(space: Space, client: Client) -> None:
+async def test_deleting_a_running_run_is_reported_to_the_program_immediately(
+    space: Space, client: Client
+) -> None:
     key = new_id(space)
     handle = await submit(client, request(space, parameters={"sleep": "600"}), key=key)
     await appears(space, key, phase="Running")
@@ -79,7 +93,9 @@ async def test_deleting_a_running_run_is_reported_to_the_program_immediately(spa
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("is_interrupted", [False, True], ids=["to its end", "interrupted"])
-def test_the_example_program_prints_the_result_or_cancels_its_run(space: Space, *, is_interrupted: bool) -> None:
+def test_the_example_program_prints_the_result_or_cancels_its_run(
+    space: Space, *, is_interrupted: bool
+) -> None:
     key = new_id(space)
     asked = request(space, parameters={"sleep": "600" if is_interrupted else "5"})
     with example_program(key, asked, address=space.stage.temporal_address) as program:
@@ -88,7 +104,11 @@ def test_the_example_program_prints_the_result_or_cancels_its_run(space: Space, 
             program.send_signal(signal.SIGINT)
         printed, _ = program.communicate(timeout=SECONDS)
     if is_interrupted:
-        until(lambda: space.phase(key) == "Failed/Cancelled", seconds=SECONDS, what="the run is cancelled")
+        until(
+            lambda: space.phase(key) == "Failed/Cancelled",
+            seconds=SECONDS,
+            what="the run is cancelled",
+        )
     else:
         assert program.returncode == 0
         assert f"Waiting for InferenceRun `{space.name}/{key}`." in printed

@@ -1,4 +1,5 @@
-"""The commands of the documentation, executed as they are written: by somebody who has installed the chart."""
+"""The commands of the documentation, executed as they are written: by somebody who has installed
+the chart."""
 
 import os
 import re
@@ -32,7 +33,9 @@ def home(space: Space, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def shell(command: str, home: Path, *, given: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
+def shell(
+    command: str, home: Path, *, given: str = "", **environment: str
+) -> "subprocess.CompletedProcess[str]":
     path = f"{ROOT / '.venv' / 'bin'}:{os.environ.get('INFERRUN_BIN', ROOT / '.devcluster' / 'bin')}:/usr/bin:/bin"
     done = subprocess.run(
         ["bash", "-c", command],
@@ -52,7 +55,12 @@ def commands() -> list[str]:
     """The commands of the guide in their order: those in its table, and those in its blocks."""
     table = [line for line in GUIDE.read_text().splitlines() if line.startswith("| ")]
     spans = [span for line in table for span in re.findall(r"`(inferrun [^`]+)`", line)]
-    return spans + [line for block in blocks(GUIDE, "") for line in block.splitlines() if line.startswith("inferrun ")]
+    return spans + [
+        line
+        for block in blocks(GUIDE, "")
+        for line in block.splitlines()
+        if line.startswith("inferrun ")
+    ]
 
 
 def copy_output(space: Space, home: Path) -> None:
@@ -86,7 +94,9 @@ def test_the_commands_of_the_guide_do_what_it_says(space: Space, home: Path) -> 
         typed += " --directory ." if verb in ("results", "errors") else ""
         if verb == "results":
             copy_output(space, home)
-        answers = "made\nmodel\npvc://data/in.jsonl\npvc://data/out\nnone\n" if verb == "init" else ""
+        answers = (
+            "made\nmodel\npvc://data/in.jsonl\npvc://data/out\nnone\n" if verb == "init" else ""
+        )
         done = shell(typed, home, given=answers, TEMPORAL_ADDRESS=space.stage.temporal_address)
         assert done.returncode == 0, f"{typed}: {done.stdout}{done.stderr}"
     assert (home / "made.yaml").exists()
@@ -94,17 +104,25 @@ def test_the_commands_of_the_guide_do_what_it_says(space: Space, home: Path) -> 
     space.wait_for("long", phase="Failed", reason="Cancelled", seconds=60)
 
 
-async def test_three_commands_lead_from_an_installed_chart_to_a_data_frame(space: Space, home: Path) -> None:
+async def test_three_commands_lead_from_an_installed_chart_to_a_data_frame(
+    space: Space, home: Path
+) -> None:
     prepare_rows(space)
-    bridge = space.stage.temporal_address.partition(":")[0]  # an address of this machine that Pods reach
-    key = [f"--from-literal=accessKeyId={ACCESS_KEY}", f"--from-literal=secretAccessKey={SECRET_KEY}"]
+    # an address of this machine that Pods reach
+    bridge = space.stage.temporal_address.partition(":")[0]
+    key = [
+        f"--from-literal=accessKeyId={ACCESS_KEY}",
+        f"--from-literal=secretAccessKey={SECRET_KEY}",
+    ]
     space.kubectl("create", "secret", "generic", "s3-key", *key)
     (typed,) = [block for block in blocks(QUICKSTART, "") if "inferrun init" in block]
     init, start, frame = typed.splitlines()
     model = f"http://counting.{space.name}.svc.cluster.local/v2/models/counting/infer"
     answers = f"iris\n{model}\ns3://{BUCKET}/in.jsonl\ns3://{BUCKET}/results\ns3-key\n"
     async with s3_server(home / "s3", host=bridge) as s3:
-        (s3.bucket / "in.jsonl").write_text("".join(f"[{number}, 1]\n" for number in range(RECORDS)))
+        (s3.bucket / "in.jsonl").write_text(
+            "".join(f"[{number}, 1]\n" for number in range(RECORDS))
+        )
         for command, given in ((init, answers), (start, ""), (frame, "")):
             done = shell(command, home, given=given, AWS_ENDPOINT_URL=s3.url)
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"

@@ -1,4 +1,5 @@
-"""A run's result is that of its container `inference`, whatever a webhook adds to its Pods, and whoever deletes or rejects them."""
+"""A run's result is that of its container `inference`, whatever a webhook adds to its Pods, and
+whoever deletes or rejects them."""
 
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,9 @@ def leaves_nothing(space: Space) -> None:
     until(lambda: not pods_of_runs(space) and not jobs(space), seconds=60, what="no Pod and no Job")
 
 
-def test_a_success_beside_a_container_that_runs_on_is_recorded_and_leaves_no_pod(space: Space, tmp_path: Path) -> None:
+def test_a_success_beside_a_container_that_runs_on_is_recorded_and_leaves_no_pod(
+    space: Space, tmp_path: Path
+) -> None:
     with webhook(space, tmp_path, beside(SLEEP)):
         space.apply(run("held", "actor", parameters={"sleep": "1"}))
         status = ended(space, "held", seconds=60)
@@ -49,7 +52,9 @@ def test_the_next_attempt_begins_when_a_container_that_runs_on_beside_a_failure_
         space.apply(run("failed", "twice", parameters={"sleep": "1", "exit": "3"}))
         status = ended(space, "failed", seconds=120)
     assert (status["phase"], status["reason"], status["attempt"]) == ("Failed", "InputFailed", 2)
-    assert [(item["reason"], item["exitCode"]) for item in status["attempts"]] == [("InputFailed", 3)] * 2
+    assert [(item["reason"], item["exitCode"]) for item in status["attempts"]] == [
+        ("InputFailed", 3)
+    ] * 2
     assert not pods_of_runs(space)
 
 
@@ -68,8 +73,11 @@ def test_a_restartable_init_container_ends_with_its_run_whose_job_is_kept(
 
 
 @pytest.mark.parametrize("by_force", [False, pytest.param(True, marks=pytest.mark.thorough)])
-def test_a_pod_that_is_deleted_is_no_attempt_whatever_its_exit_code(space: Space, *, by_force: bool) -> None:
-    """As process 1, a Go program that does not handle SIGTERM exits with 2: our code for a contract that is not valid."""
+def test_a_pod_that_is_deleted_is_no_attempt_whatever_its_exit_code(
+    space: Space, *, by_force: bool
+) -> None:
+    """As process 1, a Go program that does not handle SIGTERM exits with 2: our code for a contract
+    that is not valid."""
     space.apply(run("deleted", "actor", parameters={"sleep": "15", "stopped": "2"}))
     space.wait_for("deleted", phase="Running", seconds=60)
     [pod] = pods_of_runs(space)
@@ -94,10 +102,15 @@ def test_a_pod_that_its_node_rejects_is_no_attempt(space: Space, tmp_path: Path)
 
 
 def overfill(node: str, _pod: Object, seen: int) -> list[Object]:
-    """Bind the first Pod to a node that has no room for it, as two schedulers may do at the same time."""
+    """Bind the first Pod to a node that has no room for it, as two schedulers may do at the same
+    time."""
     if seen:
         return []
     return [
         {"op": "add", "path": "/spec/nodeName", "value": node},
-        {"op": "add", "path": "/spec/containers/0/resources", "value": {"requests": {"cpu": "4000"}}},
+        {
+            "op": "add",
+            "path": "/spec/containers/0/resources",
+            "value": {"requests": {"cpu": "4000"}},
+        },
     ]

@@ -12,7 +12,8 @@ pytestmark = [pytest.mark.alone, pytest.mark.thorough]
 
 NODE_LOST_SECONDS = 10
 NOTICED_SECONDS = 90
-"""Within which the control plane declares a node unreachable: 40 to 50 seconds after its last sign of life."""
+"""Within which the control plane declares a node unreachable: 40 to 50 seconds after its last sign
+of life."""
 
 
 @pytest.fixture
@@ -28,10 +29,15 @@ def impatient(stage: Stage) -> Iterator[Stage]:
         install(stage)
 
 
-def test_a_run_on_a_node_that_is_cut_off_continues_in_another_launch(space: Space, impatient: Stage) -> None:
+def test_a_run_on_a_node_that_is_cut_off_continues_in_another_launch(
+    space: Space, impatient: Stage
+) -> None:
     """The node cannot be reached, but its containers run on and write, until it is back."""
     prepare(space, backoff_limit=0, requests=UNHURRIED)
-    space.apply(run("stranded", "ours", timeoutSeconds=600), run("idle", "actor", parameters={"sleep": "600"}))
+    space.apply(
+        run("stranded", "ours", timeoutSeconds=600),
+        run("idle", "actor", parameters={"sleep": "600"}),
+    )
     for name in ("stranded", "idle"):
         space.wait_for(name, phase="Running", seconds=120)
     first = {name: space.status(name)["jobStatus"]["name"] for name in ("stranded", "idle")}
@@ -43,16 +49,27 @@ def test_a_run_on_a_node_that_is_cut_off_continues_in_another_launch(space: Spac
     def is_unreachable() -> bool:
         return space.status("idle").get("reason") in ("NodeUnreachable", "RetryBackoff")
 
-    until(is_unreachable, seconds=NOTICED_SECONDS, what="the node is unreachable", now=lambda: space.phase("idle"))
+    until(
+        is_unreachable,
+        seconds=NOTICED_SECONDS,
+        what="the node is unreachable",
+        now=lambda: space.phase("idle"),
+    )
     space.wait_for("idle", phase="Pending", reason="RetryBackoff", seconds=NODE_LOST_SECONDS + 80)
     status = space.status("idle")
     [lost] = status["attempts"]
     assert (lost["reason"], lost["attempt"], status["attempt"]) == ("NodeLost", 1, 1)
     assert lost["podName"] == pod["metadata"]["name"]
     assert lost["nodeName"] == pod["spec"]["nodeName"]
-    until(lambda: space.get("pod", pod["metadata"]["name"]) is None, seconds=60, what="the lost Pod is deleted")
     until(
-        lambda: space.status("idle")["jobStatus"]["name"] != first["idle"], seconds=90, what="another launch is created"
+        lambda: space.get("pod", pod["metadata"]["name"]) is None,
+        seconds=60,
+        what="the lost Pod is deleted",
+    )
+    until(
+        lambda: space.status("idle")["jobStatus"]["name"] != first["idle"],
+        seconds=90,
+        what="another launch is created",
     )
 
     impatient.control_component("start", "kubelet")

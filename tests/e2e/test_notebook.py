@@ -1,4 +1,5 @@
-"""The notebook among the examples, executed on the installed product, with a real model server and a real S3 server."""
+"""The notebook among the examples, executed on the installed product, with a real model server and
+a real S3 server."""
 
 import asyncio
 import os
@@ -27,7 +28,10 @@ def secret(name: str) -> dict[str, object]:
 
 def shown(notebook: nbformat.NotebookNode, cell: str, kind: str = "text/plain") -> str:
     (found,) = (one for one in notebook.cells if one.id == cell)
-    texts = [str(out.text if out.output_type == "stream" else out.data.get(kind, "")) for out in found.outputs]
+    texts = [
+        str(out.text if out.output_type == "stream" else out.data.get(kind, ""))
+        for out in found.outputs
+    ]
     return "\n".join(texts)
 
 
@@ -41,18 +45,24 @@ async def test_the_quickstart_notebook_leads_from_a_data_frame_to_its_prediction
     for variable in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(variable)
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
-    async with s3_server(tmp_path / "s3", host=BRIDGE) as s3, ml_server(tmp_path / "models", host=BRIDGE) as model:
+    async with (
+        s3_server(tmp_path / "s3", host=BRIDGE) as s3,
+        ml_server(tmp_path / "models", host=BRIDGE) as model,
+    ):
         await asyncio.to_thread(space.apply, secret("s3-credentials"))
         (settings,) = (cell for cell in notebook.cells if cell.id == "settings")
         assigned = set(re.findall(r"^(\w+) =", settings.source, flags=re.MULTILINE))
         assert assigned == {"NAMESPACE", "MODEL", "BUCKET", "FROM_HERE"}
         served = {"modelName": "sklearn-iris", "modelUrl": model.rest, "protocolVersion": "v2"}
         bucket = {key: value for key, value in s3.spec("").items() if key != "path"}
-        settings.source = (
-            f"NAMESPACE, MODEL, BUCKET, FROM_HERE = {space.name!r}, {served!r}, {bucket!r}, {{'endpoint': {s3.url!r}}}"
-        )
+        values = f"{space.name!r}, {served!r}, {bucket!r}, {{'endpoint': {s3.url!r}}}"
+        settings.source = f"NAMESPACE, MODEL, BUCKET, FROM_HERE = {values}"
         await NotebookClient(notebook, timeout=SECONDS, kernel_name="python3").async_execute()
-    assert re.findall(r"(\d)\s+None$", shown(notebook, "predict"), flags=re.MULTILINE) == ["0", "1", "2"]
+    assert re.findall(r"(\d)\s+None$", shown(notebook, "predict"), flags=re.MULTILINE) == [
+        "0",
+        "1",
+        "2",
+    ]
     assert "Succeeded" in shown(notebook, "predict", "text/html"), "the progress is displayed"
     assert "Succeeded total=3 completed=3 failed=0" in shown(notebook, "run")
     for column in ("petal_width", "prediction"):

@@ -1,4 +1,5 @@
-"""Results on a claim, read from outside of the cluster in the way that the documentation describes."""
+"""Results on a claim, read from outside of the cluster in the way that the documentation
+describes."""
 
 import shlex
 from pathlib import Path
@@ -25,11 +26,14 @@ def test_results_on_a_claim_are_copied_through_a_pod_and_read(space: Space, tmp_
     claim, _, folder = status["output"]["location"].partition("/")
     with Client(kubeconfig=space.stage.kubeconfig, namespace=space.name) as client:
         with pytest.raises(
-            ResultsUnreachable, match=f"on claim '{claim}', which only Pods reach.* copy of its folder {folder}"
+            ResultsUnreachable,
+            match=f"on claim '{claim}', which only Pods reach.* copy of its folder {folder}",
         ):
             client.results("iris-monday")
 
-        (reader,) = (one for one in map(yaml.safe_load, blocks(PAGE, "yaml")) if one["kind"] == "Pod")
+        (reader,) = (
+            one for one in map(yaml.safe_load, blocks(PAGE, "yaml")) if one["kind"] == "Pod"
+        )
         reader["spec"]["containers"][0]["image"] = "localhost/inferrun/base:dev"
         reader["spec"]["terminationGracePeriodSeconds"] = 0
         space.apply(reader)
@@ -38,7 +42,11 @@ def test_results_on_a_claim_are_copied_through_a_pod_and_read(space: Space, tmp_
         copied = copy.replace("out/inf-iris-monday-5be07ada", folder)
         assert copied != copy or folder.endswith("5be07ada")
         *words, target = shlex.split(copied)
-        for command in ([*shlex.split(wait), "--timeout=55s"], [*words, str(tmp_path / target)], shlex.split(delete)):
+        for command in (
+            [*shlex.split(wait), "--timeout=55s"],
+            [*words, str(tmp_path / target)],
+            shlex.split(delete),
+        ):
             space.kubectl(*command[1:])
         assert shlex.split(read)[-2:] == ["--directory", target]
         rows = list(client.results("iris-monday", directory=tmp_path / target))

@@ -14,7 +14,9 @@ def _no_trace(space: Space, uid: str) -> bool:
 
 
 def _workflow_status(space: Space, workflow_id: str) -> str:
-    shown = json.loads(space.stage.temporal("workflow", "describe", "-w", workflow_id, "-o", "json"))
+    shown = json.loads(
+        space.stage.temporal("workflow", "describe", "-w", workflow_id, "-o", "json")
+    )
     return str(shown["workflowExecutionInfo"]["status"])
 
 
@@ -30,7 +32,9 @@ def _uid(space: Space, name: str) -> str:
 
 
 def _seconds(status: Object, start: str, end: str) -> float:
-    return (datetime.fromisoformat(status[end]) - datetime.fromisoformat(status[start])).total_seconds()
+    return (
+        datetime.fromisoformat(status[end]) - datetime.fromisoformat(status[start])
+    ).total_seconds()
 
 
 def test_an_image_that_only_reads_the_contract_succeeds(space: Space) -> None:
@@ -43,24 +47,39 @@ def test_an_image_that_only_reads_the_contract_succeeds(space: Space) -> None:
     assert status["jobStatus"]["name"].startswith("inf-plain-")
     conditions = {item["type"]: item["status"] for item in status["conditions"]}
     summaries = ("Succeeded", "Finished", "Ready", "Synced")
-    assert conditions == dict.fromkeys((*summaries, "ContractWritten", "JobComplete", "OutputCommitted"), "True")
-    assert _workflow_status(space, _workflow_id(space, "plain")) == "WORKFLOW_EXECUTION_STATUS_COMPLETED"
+    assert conditions == dict.fromkeys(
+        (*summaries, "ContractWritten", "JobComplete", "OutputCommitted"), "True"
+    )
+    assert (
+        _workflow_status(space, _workflow_id(space, "plain"))
+        == "WORKFLOW_EXECUTION_STATUS_COMPLETED"
+    )
     space.kubectl("wait", "inferencerun/plain", "--for=condition=Succeeded", "--timeout=5s")
 
 
 def test_a_run_past_its_deadline_leaves_no_pod_even_if_it_ignores_sigterm(space: Space) -> None:
-    space.apply(run("late", "actor", timeoutSeconds=5, parameters={"sleep": "600", "ignore": "yes"}))
+    space.apply(
+        run("late", "actor", timeoutSeconds=5, parameters={"sleep": "600", "ignore": "yes"})
+    )
 
     status = space.wait_for("late", phase="Failed", reason="DeadlineExceeded", seconds=60)
 
     assert _seconds(status, "startTime", "completionTime") <= 5 + 30
     assert not space.items("pods", f"inferrun.dev/run-uid={_uid(space, 'late')}")
-    assert _workflow_status(space, _workflow_id(space, "late")) == "WORKFLOW_EXECUTION_STATUS_FAILED"
+    assert (
+        _workflow_status(space, _workflow_id(space, "late")) == "WORKFLOW_EXECUTION_STATUS_FAILED"
+    )
 
 
 def test_a_run_with_a_missing_secret_resumes_once_it_is_copied(space: Space) -> None:
     stage = space.stage
-    endpoint = {"api": {"path": "/x", "verb": "POST", "endpointRef": {"name": "data", "namespace": "default"}}}
+    endpoint = {
+        "api": {
+            "path": "/x",
+            "verb": "POST",
+            "endpointRef": {"name": "data", "namespace": "default"},
+        }
+    }
     kserve = {"modelName": "m", "modelUrl": "http://nobody.invalid", "modelInputName": "i"}
     storage = {"input": {"krateo": endpoint}, "output": {"krateo": endpoint}}
     body = config("ours", kserve=kserve, storage=storage, backoffLimit=0)
@@ -70,7 +89,9 @@ def test_a_run_with_a_missing_secret_resumes_once_it_is_copied(space: Space) -> 
     command = f"inferrun copy-secret data --from default --to {space.name}"
     assert status["message"].endswith(command)
 
-    space.kubectl("create", "secret", "generic", "data", "--from-literal=server-url=http://127.0.0.1:9")
+    space.kubectl(
+        "create", "secret", "generic", "data", "--from-literal=server-url=http://127.0.0.1:9"
+    )
 
     status = space.wait_for("secretless", phase="Failed", seconds=150)
     assert status["reason"] == "InputFailed"  # it ran, and its data handler does not listen
@@ -78,7 +99,14 @@ def test_a_run_with_a_missing_secret_resumes_once_it_is_copied(space: Space) -> 
 
 
 def test_exit_code_4_is_retried_up_to_the_backoff_limit_and_explained(space: Space) -> None:
-    space.apply(run("unlucky", "actor", backoffLimit=1, parameters={"exit": "4", "say": "the model is on fire"}))
+    space.apply(
+        run(
+            "unlucky",
+            "actor",
+            backoffLimit=1,
+            parameters={"exit": "4", "say": "the model is on fire"},
+        )
+    )
 
     status = space.wait_for("unlucky", phase="Failed", reason="InferenceFailed", seconds=90)
 
@@ -105,7 +133,12 @@ def test_deleting_a_running_run_leaves_nothing_behind(space: Space) -> None:
 
 
 NODE_SAYS: dict[str, tuple[Object, dict[str, str], str, str]] = {
-    "the name of its image is invalid": ({"image": "Not/An:Image"}, {}, "Failed/InvalidImageName", "Not/An:Image"),
+    "the name of its image is invalid": (
+        {"image": "Not/An:Image"},
+        {},
+        "Failed/InvalidImageName",
+        "Not/An:Image",
+    ),
     "its image does not exist": (
         {"image": "localhost/no/such:1"},
         {},

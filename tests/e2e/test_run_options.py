@@ -1,4 +1,5 @@
-"""What a user sees of `dryRun`, `retryOf`, `errorThreshold`, `canaryRecords` and columns, on a real claim with a counting model."""
+"""What a user sees of `dryRun`, `retryOf`, `errorThreshold`, `canaryRecords` and columns, on a real
+claim with a counting model."""
 
 import json
 
@@ -11,7 +12,8 @@ pytestmark = pytest.mark.thorough
 
 GOOD = 60
 BAD = (-1, -2, -3)
-"""First values of the records that the model `counting` rejects, and the model `lenient` accepts."""
+"""First values of the records that the model `counting` rejects, and the model `lenient`
+accepts."""
 
 
 def rows(space: Space, *, bad_first: bool = False) -> int:
@@ -29,7 +31,11 @@ def results(space: Space, job: str) -> list[Object]:
 
 
 def row_of(space: Space, name: str) -> list[str]:
-    line = next(line for line in space.kubectl("get", "inferenceruns").splitlines() if line.startswith(f"{name} "))
+    line = next(
+        line
+        for line in space.kubectl("get", "inferenceruns").splitlines()
+        if line.startswith(f"{name} ")
+    )
     return line.split()
 
 
@@ -68,5 +74,7 @@ def test_a_retry_predicts_only_what_failed_and_its_output_is_complete(space: Spa
     assert status["records"] == {"total": count, "completed": count, "failed": 0}
     assert [one["index"] for one in results(space, job_of(space, "again"))] == list(range(count))
     counts = counts_of(space)
-    assert {counts[index] for index in range(GOOD)} == {1}, "a record that had a prediction was sent again"
+    assert {counts[index] for index in range(GOOD)} == {1}, (
+        "a record that had a prediction was sent again"
+    )
     assert {counts[value] for value in BAD} == {1}

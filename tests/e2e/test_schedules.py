@@ -1,4 +1,5 @@
-"""A scheduled run of an installed product: Temporal keeps the time, the resource determines the schedule."""
+"""A scheduled run of an installed product: Temporal keeps the time, the resource determines the
+schedule."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +20,9 @@ def succeeded(space: Space) -> Object | None:
 
 
 def test_a_schedule_creates_ordinary_runs(space: Space) -> None:
-    space.apply(run("minutely", "actor", schedule="* * * * *", timeoutSeconds=50, timeZone="Europe/Rome"))
+    space.apply(
+        run("minutely", "actor", schedule="* * * * *", timeoutSeconds=50, timeZone="Europe/Rome")
+    )
     space.wait_for("minutely", phase="Scheduled", seconds=30)
     due = next_time(space)
     assert due is not None
@@ -30,8 +33,24 @@ def test_a_schedule_creates_ordinary_runs(space: Space) -> None:
     assert child["metadata"]["name"] == f"minutely-{due:%Y%m%d%H%M%S}"
     assert child["metadata"]["annotations"]["inferrun.dev/scheduled-time"] == rfc3339(due)
     assert child["metadata"]["ownerReferences"][0]["name"] == "minutely"
-    interval = {"start": rfc3339(due - timedelta(minutes=1)), "end": rfc3339(due), "timeZone": "Europe/Rome"}
-    assert child["spec"] == {"configRef": {"name": "actor"}, "timeoutSeconds": 50, "interval": interval}
-    until(lambda: space.status("minutely").get("lastSuccessfulTime"), seconds=60, what="the last success is reported")
+    interval = {
+        "start": rfc3339(due - timedelta(minutes=1)),
+        "end": rfc3339(due),
+        "timeZone": "Europe/Rome",
+    }
+    assert child["spec"] == {
+        "configRef": {"name": "actor"},
+        "timeoutSeconds": 50,
+        "interval": interval,
+    }
+    until(
+        lambda: space.status("minutely").get("lastSuccessfulTime"),
+        seconds=60,
+        what="the last success is reported",
+    )
     assert parse(space.status("minutely")["lastScheduleTime"]) == due
-    until(lambda: (later := next_time(space)) and later > due, seconds=60, what="the next time is reported")
+    until(
+        lambda: (later := next_time(space)) and later > due,
+        seconds=60,
+        what="the next time is reported",
+    )

@@ -19,7 +19,9 @@ def test_a_suspended_run_has_no_job_and_continues_after_what_it_has_committed(sp
     prepare(space, backoff_limit=0, requests=UNHURRIED)
     space.apply(run("paused", "ours", timeoutSeconds=600))
     space.wait_for("paused", phase="Running", seconds=60)
-    until(lambda: len(committed_in(space)) >= RECORDS / 8, seconds=60, what="an eighth is committed")
+    until(
+        lambda: len(committed_in(space)) >= RECORDS / 8, seconds=60, what="an eighth is committed"
+    )
 
     suspend(space, "paused", is_suspended=True)
 
@@ -56,7 +58,9 @@ def test_a_job_that_a_queue_preempts_and_admits_again_is_one_attempt(space: Spac
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "small"
 
     stopping = "kueue.x-k8s.io/stopping"
-    patch_job(space, name, {"metadata": {"annotations": {stopping: "true"}}, "spec": {"suspend": True}})
+    patch_job(
+        space, name, {"metadata": {"annotations": {stopping: "true"}}, "spec": {"suspend": True}}
+    )
     patch_job(space, name, {"status": {"startTime": None}}, "--subresource=status")
     patch_job(space, name, {"metadata": {"annotations": {stopping: None}}})
 

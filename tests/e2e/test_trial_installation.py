@@ -13,7 +13,9 @@ from tools.devcluster import binaries, images
 pytestmark = [pytest.mark.alone, pytest.mark.thorough]
 
 FILES = ROOT / "tests" / "e2e" / "images" / "temporal"
-IMAGE = images.Image("localhost/inferrun-tests/temporal:dev", FILES, FILES / "Dockerfile", module=binaries.TEMPORAL)
+IMAGE = images.Image(
+    "localhost/inferrun-tests/temporal:dev", FILES, FILES / "Dockerfile", module=binaries.TEMPORAL
+)
 
 
 @pytest.fixture
@@ -23,7 +25,15 @@ def trial(stage: Stage) -> Iterator[None]:
     chart, server = str(ROOT / "deploy" / "helm" / "inferrun"), f"temporal.dev.image={IMAGE.name}"
     stage.helm("uninstall", "inferrun", "--wait")
     try:
-        stage.helm("install", "inferrun", chart, "--set", f"temporal.dev.enabled=true,{server}", "--wait", seconds=400)
+        stage.helm(
+            "install",
+            "inferrun",
+            chart,
+            "--set",
+            f"temporal.dev.enabled=true,{server}",
+            "--wait",
+            seconds=400,
+        )
         yield
     finally:
         stage.helm("uninstall", "inferrun", "--wait")
@@ -40,6 +50,16 @@ def test_a_trial_installation_executes_a_run(stage: Stage, space: Space) -> None
     assert status["workflow"]["url"].startswith("http://localhost:8233/")
     client = ["exec", "deployment/inferrun-temporal", "--", "/temporal"]
     text = stage.kubectl(
-        "-n", SYSTEM, *client, "workflow", "list", "--query", f'InferrunRun="{space.name}/first"', "-o", "json"
+        "-n",
+        SYSTEM,
+        *client,
+        "workflow",
+        "list",
+        "--query",
+        f'InferrunRun="{space.name}/first"',
+        "-o",
+        "json",
     )
-    assert [workflow["status"] for workflow in json.loads(text)] == ["WORKFLOW_EXECUTION_STATUS_COMPLETED"]
+    assert [workflow["status"] for workflow in json.loads(text)] == [
+        "WORKFLOW_EXECUTION_STATUS_COMPLETED"
+    ]

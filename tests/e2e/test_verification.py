@@ -1,4 +1,5 @@
-"""A Pod that is killed or disappears around its commit: the run succeeds if and only if the output is committed."""
+"""A Pod that is killed or disappears around its commit: the run succeeds if and only if the output
+is committed."""
 
 import os
 import signal
@@ -12,7 +13,8 @@ from tests.e2e.stage import Object, Space, processes_of, run, until
 
 COUNTS = {"total": RECORDS, "completed": RECORDS, "failed": 0}
 LIMIT = 60
-"""timeoutSeconds of the runs that are stopped at their deadline; longer than they take to commit."""
+"""timeoutSeconds of the runs that are stopped at their deadline; longer than they take to
+commit."""
 
 
 class Runner:
@@ -22,7 +24,9 @@ class Runner:
         pods = space.items("pods", "app.kubernetes.io/managed-by=inferrun")
         self._space = space
         self.pod = str(pods[0]["metadata"]["name"])
-        self._processes = [int(number) for number in processes_of(space.stage, space.name, self.pod)]
+        self._processes = [
+            int(number) for number in processes_of(space.stage, space.name, self.pod)
+        ]
 
     @property
     def _folder(self) -> Path:
@@ -50,7 +54,11 @@ def started(space: Space, name: str, **spec: int) -> Runner:
 
 
 def jobs(space: Space) -> list[Object]:
-    return [job for job in space.items("jobs") if job["metadata"]["annotations"]["inferrun.dev/runner"] != "verify"]
+    return [
+        job
+        for job in space.items("jobs")
+        if job["metadata"]["annotations"]["inferrun.dev/runner"] != "verify"
+    ]
 
 
 def is_aborted(space: Space) -> bool:
@@ -74,16 +82,23 @@ def test_a_pod_that_is_killed_right_after_its_commit_has_succeeded(space: Space)
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("pattern", "phase"),
-    [("*/manifest.json", "Succeeded/Succeeded"), ("*/predictions/part-*", "Failed/DeadlineExceeded")],
+    [
+        ("*/manifest.json", "Succeeded/Succeeded"),
+        ("*/predictions/part-*", "Failed/DeadlineExceeded"),
+    ],
 )
-def test_a_deadline_around_the_commit_is_a_success_if_it_is_committed(space: Space, pattern: str, phase: str) -> None:
+def test_a_deadline_around_the_commit_is_a_success_if_it_is_committed(
+    space: Space, pattern: str, phase: str
+) -> None:
     prepare(space, backoff_limit=0, requests=UNHURRIED)
     runner = started(space, "limited", timeoutSeconds=LIMIT)
 
     runner.freeze_once(pattern)
 
     until(
-        lambda: space.phase("limited").split("/")[0] in ("Succeeded", "Failed"), seconds=120, what="the run has ended"
+        lambda: space.phase("limited").split("/")[0] in ("Succeeded", "Failed"),
+        seconds=120,
+        what="the run has ended",
     )
     assert space.phase("limited") == phase
     assert (space.status("limited").get("records") == COUNTS) is phase.startswith("Succeeded")

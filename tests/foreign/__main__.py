@@ -1,8 +1,10 @@
-"""`python -m tests.foreign [software…]`: software of others writes its files, or answers, again, compared with those committed.
+"""`python -m tests.foreign [software…]`: software of others writes its files, or answers, again,
+compared with those committed.
 
-For each folder of `tests/foreign`: its own environment, its writer, what its own reader returns; or its recorder, and the form of
-what the server answers. Then the tests that read the committed files and answers read the fresh ones. One software that fails does
-not stop the others; the exit code is 1 if anything is wrong.
+For each folder of `tests/foreign`: its own environment, its writer, what its own reader returns; or
+its recorder, and the form of what the server answers. Then the tests that read the committed files
+and answers read the fresh ones. One software that fails does not stop the others; the exit code is
+1 if anything is wrong.
 """
 
 import argparse
@@ -29,7 +31,8 @@ _HEAD: Final = ("software", "version", "files", "right", "wrong")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one software; `wrong` has the files that it now reads differently, `error` why it wrote none."""
+    """What became of one software; `wrong` has the files that it now reads differently, `error` why
+    it wrote none."""
 
     right: int = 0
     wrong: tuple[str, ...] = ()
@@ -39,14 +42,20 @@ class Outcome:
 def main() -> int:
     """Run the writers, print a table, and run the tests with the fresh files."""
     known = {one.name: one for one in all_software()}
-    parser = argparse.ArgumentParser(prog="python -m tests.foreign", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.foreign", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("software", nargs="*", help=f"of {', '.join(known)}; default: all")
     parser.add_argument("--list", action="store_true", help="only print what there is")
     parser.add_argument("--keep", action="store_true", help="keep the fresh files")
-    parser.add_argument("--update", action="store_true", help="replace the committed files by the fresh ones")
+    parser.add_argument(
+        "--update", action="store_true", help="replace the committed files by the fresh ones"
+    )
     given = parser.parse_args()
     if unknown := set(given.software) - set(known):
-        parser.error(f"no such software: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        parser.error(
+            f"no such software: {', '.join(sorted(unknown))}; there are {', '.join(known)}"
+        )
     chosen = [known[name] for name in given.software] or list(known.values())
     if given.list:
         _say(*(_cells(one.name, one.version) for one in chosen))
@@ -57,7 +66,15 @@ def main() -> int:
     for one in chosen:
         outcomes.append(outcome := _rewritten(one, fresh / one.name))
         count = outcome.right + len(outcome.wrong)
-        _say(_cells(one.name, one.version, count, outcome.right, outcome.error or "; ".join(outcome.wrong) or 0))
+        _say(
+            _cells(
+                one.name,
+                one.version,
+                count,
+                outcome.right,
+                outcome.error or "; ".join(outcome.wrong) or 0,
+            )
+        )
         if given.update and not outcome.error:
             _replace(one.folder, fresh / one.name)
     for one in known.values():
@@ -66,7 +83,9 @@ def main() -> int:
             (fresh / one.name).symlink_to(one.folder)
     tests = sorted(map(str, HERE.parent.glob("integration/runner/test_foreign_*.py")))
     command = [sys.executable, "-m", "pytest", "-q", *tests]
-    code = subprocess.run(command, cwd=HERE.parents[1], env={**os.environ, FRESH: str(fresh)}, check=False).returncode
+    code = subprocess.run(
+        command, cwd=HERE.parents[1], env={**os.environ, FRESH: str(fresh)}, check=False
+    ).returncode
     if given.keep:
         _say(f"kept {fresh}")
     else:
@@ -75,12 +94,18 @@ def main() -> int:
 
 
 def _rewritten(software: Software, out: Path) -> Outcome:
-    """Have the software make its files or answers in a folder, and compare them with what is committed."""
+    """Have the software make its files or answers in a folder, and compare them with what is
+    committed."""
     out.mkdir()
     try:
         environment = provide(software)
         variables = {**environment.variables, PYTHON: sys.executable}
-        run([*environment.command, out], extra_env=variables, cwd=software.folder, timeout=WRITE_SECONDS)
+        run(
+            [*environment.command, out],
+            extra_env=variables,
+            cwd=software.folder,
+            timeout=WRITE_SECONDS,
+        )
     except DevClusterError as error:
         return Outcome(error=" ".join([error.message, *error.detail.splitlines()[-1:]]))
     if not (now := _made_in(out)):
@@ -91,7 +116,8 @@ def _rewritten(software: Software, out: Path) -> Outcome:
 
 
 def _made_in(folder: Path) -> Mapping[str, object]:
-    """What is compared of a software, by the names of files: what it reads there, or the forms of its answers."""
+    """What is compared of a software, by the names of files: what it reads there, or the forms of
+    its answers."""
     read = readings_in(folder) if (folder / EXPECTED).exists() else {}
     return {**read, **forms_in(folder)}
 

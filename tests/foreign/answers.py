@@ -1,7 +1,7 @@
 """Recorded answers of other people's servers: their files, and a server that plays them back.
 
-A file has what the product asked, and what the real server answered. The answers depend on the request only: one that was sent
-several times has several, of which the last one repeats.
+A file has what the product asked, and what the real server answered. The answers depend on the
+request only: one that was sent several times has several, of which the last one repeats.
 """
 
 import json
@@ -22,7 +22,13 @@ from tests.foreign.software import root
 _FOLDERS: Final = re.compile(r"(?<![\w:/])/(?:root|home|tmp|usr|opt)/[^\s\\\"']*/")
 
 ANSWERS: Final = "answers"
-KEPT: Final = ("Content-Type", "Content-Encoding", "Inference-Header-Content-Length", "Retry-After", "Location")
+KEPT: Final = (
+    "Content-Type",
+    "Content-Encoding",
+    "Inference-Header-Content-Length",
+    "Retry-After",
+    "Location",
+)
 """The headers of answers that matter."""
 
 
@@ -39,8 +45,15 @@ class Exchange:
 
     @property
     def form(self) -> tuple[object, ...]:
-        """What a later version of the server must have in common with this one: numbers and texts may differ."""
-        return (self.method, self.path, _canonical(self.sent), self.status, _form_of(_canonical(self.body)))
+        """What a later version of the server must have in common with this one: numbers and texts
+        may differ."""
+        return (
+            self.method,
+            self.path,
+            _canonical(self.sent),
+            self.status,
+            _form_of(_canonical(self.body)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +98,9 @@ def read_recording(path: Path) -> Recording:
 
 def forms_in(folder: Path) -> dict[str, list[str]]:
     """The forms of the recordings in the folder of a software, by their names."""
-    return {path.name: read_recording(path).forms for path in sorted((folder / ANSWERS).glob("*.json"))}
+    return {
+        path.name: read_recording(path).forms for path in sorted((folder / ANSWERS).glob("*.json"))
+    }
 
 
 def _line_of(value: Any) -> str:  # Any: JSON
@@ -93,7 +108,8 @@ def _line_of(value: Any) -> str:  # Any: JSON
 
 
 def shown(body: bytes) -> Any:  # Any: JSON
-    """Return a body as it is in a file, without the folders in tracebacks, which are of one machine."""
+    """Return a body as it is in a file, without the folders in tracebacks, which are of one
+    machine."""
     try:
         return _FOLDERS.sub("…/", body.decode())
     except UnicodeDecodeError:
@@ -113,7 +129,8 @@ def _canonical(body: Any) -> Any:  # Any: JSON
 
 
 def _form_of(value: Any) -> Any:  # Any: JSON
-    """A value with the names of types in place of numbers and texts; a list with its different forms."""
+    """A value with the names of types in place of numbers and texts; a list with its different
+    forms."""
     match value:
         case dict():
             return {name: _form_of(one) for name, one in sorted(value.items())}
@@ -128,10 +145,13 @@ def _form_of(value: Any) -> Any:  # Any: JSON
 
 @asynccontextmanager
 async def playing(recording: Recording) -> AsyncIterator[tuple[str, list[str]]]:
-    """Serve the answers of a recording; yields the model's URL, and a list of the requests that were not recorded."""
+    """Serve the answers of a recording; yields the model's URL, and a list of the requests that
+    were not recorded."""
     answers, unknown = defaultdict[str, list[Exchange]](list), list[str]()
     for one in recording.exchanges:
-        answers[json.dumps([one.method, one.path, _canonical(one.sent)], sort_keys=True)].append(one)
+        answers[json.dumps([one.method, one.path, _canonical(one.sent)], sort_keys=True)].append(
+            one
+        )
 
     async def answer(request: web.Request) -> web.Response:
         asked = [request.method, request.path_qs, _canonical(shown(await request.read()))]

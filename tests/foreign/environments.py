@@ -1,7 +1,9 @@
-"""The environments of the software of others: each its own, made from its pins below the cache folder of the development cluster.
+"""The environments of the software of others: each its own, made from its pins below the cache
+folder of the development cluster.
 
-An environment is named after the content of its pins, so that it is made once, and again when they change. Go, npm, Maven and a
-JDK are those of the machine; of Debian's packages only those are installed that a folder names in `debian.txt`.
+An environment is named after the content of its pins, so that it is made once, and again when they
+change. Go, npm, Maven and a JDK are those of the machine; of Debian's packages only those are
+installed that a folder names in `debian.txt`.
 """
 
 import hashlib
@@ -32,7 +34,8 @@ class Environment:
 
 
 def provide(software: Software, *, layout: Layout = LAYOUT) -> Environment:
-    """Make the environment unless it exists. Raises DevClusterError if something of this machine is in the way."""
+    """Make the environment unless it exists. Raises DevClusterError if something of this machine is
+    in the way."""
     digest = hashlib.sha256(sys.version.encode())
     for name in PINS:
         if software.has(name):
@@ -50,7 +53,8 @@ def provide(software: Software, *, layout: Layout = LAYOUT) -> Environment:
 
 
 def _install(software: Software, folder: Path, *, layout: Layout) -> None:
-    """Install everything that the folder pins; some software, such as Spark with its connectors, is of several registries."""
+    """Install everything that the folder pins; some software, such as Spark with its connectors, is
+    of several registries."""
     if software.has("debian.txt"):
         _install_debian((software.folder / "debian.txt").read_text().split())
     if software.has("requirements.txt"):
@@ -64,7 +68,11 @@ def _install(software: Software, folder: Path, *, layout: Layout) -> None:
     if software.has("pom.xml"):
         goal = ["dependency:build-classpath", f"-Dmdep.outputFile={folder / 'classpath'}"]
         pom = software.folder / "pom.xml"
-        run(["mvn", "--quiet", "--batch-mode", "-f", pom, *goal], fix=REGISTRY_FIX, timeout=INSTALL_SECONDS)
+        run(
+            ["mvn", "--quiet", "--batch-mode", "-f", pom, *goal],
+            fix=REGISTRY_FIX,
+            timeout=INSTALL_SECONDS,
+        )
     if software.has("package-lock.json"):
         for name in ("package.json", "package-lock.json"):
             shutil.copy(software.folder / name, folder)
@@ -78,7 +86,9 @@ def _install_debian(packages: Sequence[str]) -> None:
     if states.returncode == 0 and set(states.stdout.split()) == {"installed"}:
         return
     if shutil.which("apt-get") is None:
-        raise DevClusterError(f"{' '.join(packages)} are not installed", fix="run this on Debian, as root")
+        raise DevClusterError(
+            f"{' '.join(packages)} are not installed", fix="run this on Debian, as root"
+        )
     # RUNLEVEL=1 keeps packages from starting their services, which would occupy ports.
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     run(["apt-get", "update", "-q"], extra_env=quiet, fix=REGISTRY_FIX)
@@ -93,14 +103,25 @@ def _environment(software: Software, folder: Path) -> Environment:
     match writer.suffix:
         case ".py":
             python = folder / "venv" / "bin" / "python"
-            return Environment((str(python) if python.exists() else sys.executable, str(writer)), variables)
+            return Environment(
+                (str(python) if python.exists() else sys.executable, str(writer)), variables
+            )
         case ".java":
-            # A JDK compiles and runs a single file. Spark and Arrow need access to internals of the JDK.
-            opens = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.nio", "java.lang", "sun.nio.ch")]
+            # A JDK compiles and runs a single file. Spark and Arrow need access to internals of the
+            # JDK.
+            opens = [
+                f"--add-opens=java.base/{name}=ALL-UNNAMED"
+                for name in ("java.nio", "java.lang", "sun.nio.ch")
+            ]
             return Environment(("java", *opens, str(writer)), variables)
         case ".go":
             program = folder / "writer"
-            run(["go", "build", "-o", program, "."], cwd=software.folder, timeout=INSTALL_SECONDS, fix=REGISTRY_FIX)
+            run(
+                ["go", "build", "-o", program, "."],
+                cwd=software.folder,
+                timeout=INSTALL_SECONDS,
+                fix=REGISTRY_FIX,
+            )
             return Environment((str(program),))
         case ".mjs":
             # Node.js looks for modules beside the file that imports them.

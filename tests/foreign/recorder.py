@@ -1,8 +1,10 @@
-"""`python -m tests.foreign.recorder <file> <url>`: asks a real server through a proxy that writes down what it answers.
+"""`python -m tests.foreign.recorder <file> <url>`: asks a real server through a proxy that writes
+down what it answers.
 
-Standard input has the contract, the records and what is expected. The protocol of the contract asks, as a run would: its checks
-before the first record, the warm-up, and each run of consecutive records in one request, so that a run that divides a batch in
-any way finds all answers. Each is sent once; what the product makes of the answers is tested later, when they are played back.
+Standard input has the contract, the records and what is expected. The protocol of the contract
+asks, as a run would: its checks before the first record, the warm-up, and each run of consecutive
+records in one request, so that a run that divides a batch in any way finds all answers. Each is
+sent once; what the product makes of the answers is tested later, when they are played back.
 """
 
 import asyncio
@@ -41,21 +43,30 @@ async def main(path: Path, url: str) -> None:
 
     async def forward(request: web.Request) -> web.Response:
         sent = await request.read()
-        headers = {name: value for name, value in request.headers.items() if name.lower() not in _OF_A_HOP}
+        headers = {
+            name: value for name, value in request.headers.items() if name.lower() not in _OF_A_HOP
+        }
         target = f"{parts.scheme}://{parts.netloc}{request.raw_path}"
         async with session.request(
             request.method, target, data=sent, headers=headers, allow_redirects=False
         ) as response:
             body = await response.read()
             kept = {name: response.headers[name] for name in KEPT if name in response.headers}
-        exchanges.append(Exchange(request.method, request.path_qs, shown(sent), response.status, kept, shown(body)))
+        exchanges.append(
+            Exchange(
+                request.method, request.path_qs, shown(sent), response.status, kept, shown(body)
+            )
+        )
         return web.Response(status=response.status, headers=kept, body=body)
 
     app = web.Application(client_max_size=1 << 28)
     app.router.add_route("*", "/{path:.*}", forward)
     async with session, served(app) as proxy:
         await _ask(
-            {**given["contract"], "kserve": {**given["contract"]["kserve"], "modelUrl": proxy + parts.path}},
+            {
+                **given["contract"],
+                "kserve": {**given["contract"]["kserve"], "modelUrl": proxy + parts.path},
+            },
             given["rows"],
         )
     Recording(**given, url_path=parts.path, exchanges=exchanges).write(path)
@@ -75,15 +86,21 @@ async def _ask(contract: dict[str, object], rows: list[object]) -> None:
             }
         )
         context = ModelContext(
-            limits=settings.limits, credentials_dir=settings.endpoints_dir / "model", contract=parsed
+            limits=settings.limits,
+            credentials_dir=settings.endpoints_dir / "model",
+            contract=parsed,
         )
         described = await with_protocol(parsed.kserve, context)
-        async with open_probe(described, settings.limits, endpoints=settings.endpoints_dir) as probe:
+        async with open_probe(
+            described, settings.limits, endpoints=settings.endpoints_dir
+        ) as probe:
             await probe()
         name, field = named_protocol(described)
         if name == V2:  # Triton's description of what it does with batches and optional inputs
             async with aiohttp.ClientSession() as session:
-                await session.get(f"{description_url(V2, described.model_url, described.model_name)}/config")
+                await session.get(
+                    f"{description_url(V2, described.model_url, described.model_name)}/config"
+                )
         async with Registry().model_protocol(name, field=field)(described, context) as model:
             try:
                 await model.prepare()

@@ -1,6 +1,8 @@
-"""What a `record.py` uses: starts a server of others on loopback, and has the product ask it while its answers are written down.
+"""What a `record.py` uses: starts a server of others on loopback, and has the product ask it while
+its answers are written down.
 
-It is imported in the environment of that software, so it uses the standard library only. A `record.py` finds it with
+It is imported in the environment of that software, so it uses the standard library only. A
+`record.py` finds it with
 
     sys.path.append(str(Path(__file__).parents[1]))
     from recording import free_port, record, serving
@@ -35,9 +37,14 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    *command: object, ready: str, seconds: float = 120.0, env: Mapping[str, str] | None = None, log: Path | None = None
+    *command: object,
+    ready: str,
+    seconds: float = 120.0,
+    env: Mapping[str, str] | None = None,
+    log: Path | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server until the end of the block, which begins once it answers at the URL `ready` with a status below 400.
+    """Run a server until the end of the block, which begins once it answers at the URL `ready` with
+    a status below 400.
 
     It has a process group of its own, which is ended: servers have workers.
     """
@@ -46,7 +53,11 @@ def serving(
             [str(one) for one in command],
             stdout=out if log else sys.stderr,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **(env or {})},
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                **(env or {}),
+            },
             start_new_session=True,
         )
     try:
@@ -64,7 +75,9 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], *, seconds: float) -> 
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process.poll() is not None:
-            raise SystemExit(f"the server ended with {process.returncode} before it answered at {url}")
+            raise SystemExit(
+                f"the server ended with {process.returncode} before it answered at {url}"
+            )
         with suppress(OSError, urllib.error.HTTPError):
             urllib.request.urlopen(url, timeout=5).close()  # noqa: S310  a URL of loopback
             return
@@ -81,12 +94,15 @@ def record(
     expected: Sequence[Any] | Mapping[str, Any],
     is_ready: bool = True,
 ) -> None:
-    """Have the product ask the server at `url`, and write what it answered to `path`, a file of `answers`.
+    """Have the product ask the server at `url`, and write what it answered to `path`, a file of
+    `answers`.
 
-    `contract` has the members `kserve` (without its URL), `request` and `tensors`; `rows` are the records, up to four of a
-    protocol that batches, because each run of consecutive ones is sent together. `expected` is what becomes of each record,
-    `{"prediction": …}` or `{"error": "<code>", "message": "<a part>"}`, or how the run ends: `{"code": 4, "message": "<a part>"}`.
-    Of a prediction that is an object, the members that are expected are compared. `is_ready`: what the warm-up sees.
+    `contract` has the members `kserve` (without its URL), `request` and `tensors`; `rows` are the
+    records, up to four of a protocol that batches, because each run of consecutive ones is sent
+    together. `expected` is what becomes of each record, `{"prediction": …}` or `{"error": "<code>",
+    "message": "<a part>"}`, or how the run ends: `{"code": 4, "message": "<a part>"}`. Of a
+    prediction that is an object, the members that are expected are compared. `is_ready`: what the
+    warm-up sees.
     """
     given = {"contract": contract, "rows": rows, "is_ready": is_ready, "expected": expected}
     subprocess.run(

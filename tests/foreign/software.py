@@ -1,6 +1,8 @@
-"""The software of others whose files or answers the tests read: a folder each, with pins, and a program that makes them.
+"""The software of others whose files or answers the tests read: a folder each, with pins, and a
+program that makes them.
 
-A writer makes `files` and what its own reader returns of them; a recorder makes `answers`, those of a server.
+A writer makes `files` and what its own reader returns of them; a recorder makes `answers`, those of
+a server.
 
 Only reads these folders. `docs/contributing/interop.md` says how to add one.
 """
@@ -16,17 +18,34 @@ from xml.etree import ElementTree
 
 HERE: Final = Path(__file__).parent
 FRESH: Final = "INFERRUN_FOREIGN"
-"""The environment variable with a folder whose files the tests read in place of the committed ones."""
+"""The environment variable with a folder whose files the tests read in place of the committed
+ones."""
 
 EXPECTED: Final = "expected.json"
-WRITERS: Final = ("write.py", "write.sh", "Write.java", "main.go", "write.mjs", "Client.java", "client.mjs")
+WRITERS: Final = (
+    "write.py",
+    "write.sh",
+    "Write.java",
+    "main.go",
+    "write.mjs",
+    "Client.java",
+    "client.mjs",
+)
 """Programs in the environment of a folder; those of `campaigns/interop/clients` are clients."""
 
 RECORDER: Final = "record.py"
 MADE: Final = ("files", "answers", EXPECTED)
 """What a writer or a recorder makes."""
 
-PINS: Final = ("requirements.txt", "pom.xml", "go.mod", "go.sum", "package.json", "package-lock.json", "debian.txt")
+PINS: Final = (
+    "requirements.txt",
+    "pom.xml",
+    "go.mod",
+    "go.sum",
+    "package.json",
+    "package-lock.json",
+    "debian.txt",
+)
 
 Rows = Sequence[Mapping[str, Any]]  # Any: JSON
 Readings = Mapping[str, Rows]
@@ -55,7 +74,8 @@ class Software:
 
     @property
     def version(self) -> str:
-        """The pins that share a word with the folder's name, as pyspark and delta-spark do; otherwise the first three."""
+        """The pins that share a word with the folder's name, as pyspark and delta-spark do;
+        otherwise the first three."""
         pins = _pins(self.folder)
         words = self.name.split("-")
         named = [pin for pin in pins if any(word in pin.lower() for word in words)]
@@ -69,7 +89,8 @@ def all_software() -> list[Software]:
 
 
 def root() -> Path:
-    """The folder whose files the tests read: the committed ones, or those that `python -m tests.foreign` has just had written."""
+    """The folder whose files the tests read: the committed ones, or those that `python -m
+    tests.foreign` has just had written."""
     return Path(os.environ.get(FRESH) or HERE)
 
 
@@ -95,7 +116,9 @@ def _pins(folder: Path) -> list[str]:
     if (path := folder / "requirements.txt").exists():
         pins += [
             f"{name} {version}"
-            for name, version in re.findall(r"(?m)^([\w.-]+)(?:\[.*\])?==([^\s;\\]+)", path.read_text())
+            for name, version in re.findall(
+                r"(?m)^([\w.-]+)(?:\[.*\])?==([^\s;\\]+)", path.read_text()
+            )
         ]
     if (path := folder / "pom.xml").exists():
         # The file is ours.
@@ -106,9 +129,13 @@ def _pins(folder: Path) -> list[str]:
         ]
     if (path := folder / "go.mod").exists():
         required = re.findall(r"(?m)^(?:require )?\t?(\S+\.\S+/\S+ v\S+)$", path.read_text())
-        pins += required or re.findall(r"(?m)^go \S+$", path.read_text())  # Go's own packages need no other
+        # Go's own packages need no other
+        pins += required or re.findall(r"(?m)^go \S+$", path.read_text())
     if (path := folder / "package.json").exists():
-        pins += [f"{name} {version}" for name, version in json.loads(path.read_text())["dependencies"].items()]
+        pins += [
+            f"{name} {version}"
+            for name, version in json.loads(path.read_text())["dependencies"].items()
+        ]
     if (path := folder / "debian.txt").exists():
         pins += path.read_text().split()
     return pins

@@ -1,4 +1,5 @@
-"""What the writers of Spark's tables share: a session, the statements of `tables.sql`, and the rows that Spark reads.
+"""What the writers of Spark's tables share: a session, the statements of `tables.sql`, and the rows
+that Spark reads.
 
 Runs in Spark's own environments, so it imports nothing of the project.
 """
@@ -14,7 +15,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 
-def session_with(settings: Mapping[str, str], *, jars: Sequence[str], warehouse: Path) -> SparkSession:
+def session_with(
+    settings: Mapping[str, str], *, jars: Sequence[str], warehouse: Path
+) -> SparkSession:
     """Start Spark on this machine, with the settings of a kind of tables."""
     given = {
         "spark.jars": ",".join(jars),
@@ -34,7 +37,8 @@ def session_with(settings: Mapping[str, str], *, jars: Sequence[str], warehouse:
 
 
 def statements_in(path: Path) -> dict[str, list[str]]:
-    """Return the statements that make each table: a comment names the table, and they are below it."""
+    """Return the statements that make each table: a comment names the table, and they are below
+    it."""
     _, *tables = re.split(r"(?m)^-- (\S+)$", path.read_text())
     return {
         name: [one for one in map(str.strip, body.split(";\n")) if one]
@@ -43,7 +47,8 @@ def statements_in(path: Path) -> dict[str, list[str]]:
 
 
 def rows_of(spark: SparkSession, place: str) -> list[dict[str, Any]]:  # Any: JSON
-    """Return what Spark reads. It writes times as texts itself, because Python has none of the year 1 in UTC."""
+    """Return what Spark reads. It writes times as texts itself, because Python has none of the year
+    1 in UTC."""
     table = spark.sql(f"select * from {place} order by 1")  # noqa: S608  a table of ours
     for name, kind in table.dtypes:
         if "timestamp" in kind or kind == "date":

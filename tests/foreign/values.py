@@ -1,4 +1,5 @@
-"""When a value in a result is the one that other software reads: the exact rules of `expected.json`. Pure.
+"""When a value in a result is the one that other software reads: the exact rules of
+`expected.json`. Pure.
 
 | type of the column in the result | form in `expected.json` | equal if |
 | --- | --- | --- |
@@ -34,7 +35,8 @@ _OFFSET: Final = re.compile(r"([+-])(\d\d):?(\d\d)?")
 
 
 def canonical(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911, PLR0912  one case per family of types; Any: JSON
-    """Return what is the same for all forms of a value: those in `expected.json`, in JSON lines, and of `plain`.
+    """Return what is the same for all forms of a value: those in `expected.json`, in JSON lines,
+    and of `plain`.
 
     Raises ValueError if the value is none of the type.
     """
@@ -66,7 +68,10 @@ def canonical(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911, PLR0912  
     if types.is_timestamp(kind):
         return value if isinstance(value, int) else _instant(value)
     if types.is_map(kind):
-        return [(canonical(key, kind.key_type), canonical(one, kind.item_type)) for key, one in _pairs(value)]
+        return [
+            (canonical(key, kind.key_type), canonical(one, kind.item_type))
+            for key, one in _pairs(value)
+        ]
     if types.is_struct(kind):
         if {field.name for field in kind} != set(_of(value, Mapping)):
             raise ValueError(f"the members are {', '.join(value)}")
@@ -87,12 +92,18 @@ def is_binary(kind: pa.DataType) -> bool:
     types = pa.types
     return any(
         is_one(kind)
-        for is_one in (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+        for is_one in (
+            types.is_binary,
+            types.is_large_binary,
+            types.is_binary_view,
+            types.is_fixed_size_binary,
+        )
     )
 
 
 def plain(column: pa.Array) -> list[Any]:  # noqa: PLR0911  one case per family of types; Any: JSON, bytes, and nanoseconds
-    """Return the values of a column. Times are nanoseconds: Python's have neither these nor years after 9999."""
+    """Return the values of a column. Times are nanoseconds: Python's have neither these nor years
+    after 9999."""
     kind, types = column.type, pa.types
     if isinstance(column, pa.ChunkedArray):
         return [one for chunk in column.chunks for one in plain(chunk)]
@@ -100,7 +111,11 @@ def plain(column: pa.Array) -> list[Any]:  # noqa: PLR0911  one case per family 
         return plain(column.storage)
     if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind):
         wide = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-        unit = 86_400 * 10**9 if types.is_date32(kind) else 10**9 // _PER_SECOND[getattr(kind, "unit", "ms")]
+        unit = (
+            86_400 * 10**9
+            if types.is_date32(kind)
+            else 10**9 // _PER_SECOND[getattr(kind, "unit", "ms")]
+        )
         return [None if one is None else one * unit for one in wide.to_pylist()]
     if types.is_struct(kind):
         members = [plain(one) for one in column.flatten()]
@@ -129,7 +144,9 @@ def _of(value: Any, kind: type) -> Any:  # Any: JSON
 
 
 def _bytes(value: Any) -> bytes:  # Any: JSON
-    return b64decode(value["b64"], validate=True) if isinstance(value, dict) else str(value).encode()
+    return (
+        b64decode(value["b64"], validate=True) if isinstance(value, dict) else str(value).encode()
+    )
 
 
 def _pairs(value: Any) -> list[tuple[Any, Any]]:  # Any: JSON

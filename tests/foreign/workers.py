@@ -1,6 +1,8 @@
-"""A small server with OpenAI's API that stands behind the gateways of others. It imports the standard library only.
+"""A small server with OpenAI's API that stands behind the gateways of others. It imports the
+standard library only.
 
-It answers a chat with its prompt, `null` with null, and the prompts of `ERRORS` with their statuses.
+It answers a chat with its prompt, `null` with null, and the prompts of `ERRORS` with their
+statuses.
 """
 
 import json
@@ -16,9 +18,18 @@ from typing import Any
 from recording import free_port, record, serving  # type: ignore[import-not-found]  # a sibling, wherever the tests are
 
 ERRORS: dict[str, tuple[int, dict[str, Any]]] = {  # Any: JSON
-    "overloaded": (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
-    "denied": (401, {"error": {"type": "invalid_request_error", "message": "Incorrect API key provided"}}),
-    "bad": (400, {"error": {"type": "invalid_request_error", "message": "the prompt is not allowed"}}),
+    "overloaded": (
+        529,
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    ),
+    "denied": (
+        401,
+        {"error": {"type": "invalid_request_error", "message": "Incorrect API key provided"}},
+    ),
+    "bad": (
+        400,
+        {"error": {"type": "invalid_request_error", "message": "the prompt is not allowed"}},
+    ),
     "fails": (500, {"error": {"type": "internal_error", "message": "the engine failed"}}),
 }
 MODEL = "m"
@@ -29,7 +40,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer all that a gateway asks of its worker."""
-        listed = {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 1, "owned_by": "vllm"}]}
+        listed = {
+            "object": "list",
+            "data": [{"id": MODEL, "object": "model", "created": 1, "owned_by": "vllm"}],
+        }
         about = {
             "model_path": MODEL,
             "served_model_name": MODEL,
@@ -79,16 +93,23 @@ class _Worker(ThreadingHTTPServer):
 def worker() -> Iterator[tuple[str, _Worker]]:
     """Serve until the end of the block, or until it is stopped; yields the URL, too."""
     server = _Worker(("127.0.0.1", 0), _Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    ).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}", server
     finally:
         server.server_close()
 
 
-def chats(out: Path, url: str, prompts: Sequence[str], expected: object, *, is_ready: bool = True) -> None:
+def chats(
+    out: Path, url: str, prompts: Sequence[str], expected: object, *, is_ready: bool = True
+) -> None:
     """Record the answers to prompts."""
-    contract = {"kserve": {"protocolVersion": "openai", "modelName": MODEL}, "request": {"prompt": "{{ p }}"}}
+    contract = {
+        "kserve": {"protocolVersion": "openai", "modelName": MODEL},
+        "request": {"prompt": "{{ p }}"},
+    }
     rows = [{"p": prompt} for prompt in prompts]
     record(out, url, contract=contract, rows=rows, expected=expected, is_ready=is_ready)
 

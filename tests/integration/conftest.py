@@ -1,4 +1,5 @@
-"""The API server and the Temporal server of the development cluster, which the integration tests use."""
+"""The API server and the Temporal server of the development cluster, which the integration tests
+use."""
 
 import os
 from collections.abc import AsyncIterator, Iterator

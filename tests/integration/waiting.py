@@ -13,7 +13,9 @@ WAIT_SECONDS = 90
 T = TypeVar("T")
 
 
-async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str | Callable[[], str]) -> T:
+async def eventually(
+    look: Callable[[], Awaitable[T | None]], *, what: str | Callable[[], str]
+) -> T:
     """What `look` finds, once it finds something."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
@@ -26,7 +28,10 @@ async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str | Cal
 
 
 async def until(
-    look: Callable[[], Awaitable[Any]], is_so: Callable[[Any], object] = bool, *, seconds: float = 120
+    look: Callable[[], Awaitable[Any]],
+    is_so: Callable[[Any], object] = bool,
+    *,
+    seconds: float = 120,
 ) -> None:
     """Wait until what is looked at fulfils a condition, or fail."""
     deadline = time.monotonic() + seconds
@@ -35,11 +40,14 @@ async def until(
         await asyncio.sleep(0.05)
 
 
-async def create_quota(api: KubeClient, namespace: str, name: str, kind: Resource, *, hard: int) -> Object:
+async def create_quota(
+    api: KubeClient, namespace: str, name: str, kind: Resource, *, hard: int
+) -> Object:
     """Create a quota for objects of a kind, and return it once it is in force and has counted them.
 
-    The quota controller counts from a cache, which may not have seen the newest object yet; then it counts
-    again minutes later, or when the limits change. So an unrelated limit is changed every two seconds.
+    The quota controller counts from a cache, which may not have seen the newest object yet; then it
+    counts again minutes later, or when the limits change. So an unrelated limit is changed every
+    two seconds.
     """
     group = kind.group_version.rpartition("/")[0]
     counted = f"count/{kind.plural}.{group}" if group else f"count/{kind.plural}"
@@ -51,7 +59,9 @@ async def create_quota(api: KubeClient, namespace: str, name: str, kind: Resourc
         nonlocal changed
         status = (await api.get(QUOTAS, namespace, name)).get("status") or {}
         used = str(len((await api.list(kind, namespace))["items"]))
-        if (status.get("hard") or {}).get(counted) == str(hard) and (status.get("used") or {}).get(counted) == used:
+        if (status.get("hard") or {}).get(counted) == str(hard) and (status.get("used") or {}).get(
+            counted
+        ) == used:
             return True
         if time.monotonic() > changed + 2:
             changed = time.monotonic()

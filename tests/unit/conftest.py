@@ -1,4 +1,5 @@
-"""Unit tests open no socket: whoever tries fails. Properties are tested with the same examples each time, without a deadline."""
+"""Unit tests open no socket: whoever tries fails. Properties are tested with the same examples each
+time, without a deadline."""
 
 import socket
 from typing import NoReturn

@@ -1,4 +1,5 @@
-"""Jobs, Pods and runs of one launch, as the API server returns them, for the tests of the observer."""
+"""Jobs, Pods and runs of one launch, as the API server returns them, for the tests of the
+observer."""
 
 from typing import Any
 
@@ -15,7 +16,11 @@ JOB_UID = "job-uid-1"
 KEY = (RUN.namespace, JOB_NAME)
 
 INSTALLATION = Installation(
-    id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url="http://ui"
+    id="tests",
+    task_queue="tests",
+    namespace="default",
+    temporal_namespace="default",
+    ui_url="http://ui",
 )
 SHIM_KEY = SigningKey()
 
@@ -37,7 +42,11 @@ def ends_of(*pods: Json) -> str:
 
 def pod_spec() -> Json:
     """What the Pods of the launch execute."""
-    return {"containers": [{"name": "inference", "image": "registry/own:1", "env": [{"name": "a", "value": "b"}]}]}
+    return {
+        "containers": [
+            {"name": "inference", "image": "registry/own:1", "env": [{"name": "a", "value": "b"}]}
+        ]
+    }
 
 
 def live_job(
@@ -54,10 +63,14 @@ def live_job(
 ) -> Json:
     """The Job of a launch."""
     annotations = {wellknown.ANNOTATION_RUN: RUN.name}
-    annotations[wellknown.ANNOTATION_RUNNER] = wellknown.RUNNER_BUILTIN if is_builtin else wellknown.RUNNER_CUSTOM
+    annotations[wellknown.ANNOTATION_RUNNER] = (
+        wellknown.RUNNER_BUILTIN if is_builtin else wellknown.RUNNER_CUSTOM
+    )
     if clock is not None:
         annotations[ANNOTATION_SECONDS_LEFT] = str(clock)
-    conditions = [{"type": condition, "status": "True", "reason": "", "message": ""}] if condition else []
+    conditions = (
+        [{"type": condition, "status": "True", "reason": "", "message": ""}] if condition else []
+    )
     return {
         "metadata": {
             "name": name,
@@ -71,7 +84,9 @@ def live_job(
                 wellknown.LABEL_ATTEMPT: "1",
             },
             "annotations": annotations,
-            "ownerReferences": [{"uid": RUN.uid, "kind": "InferenceRun", "name": RUN.name, "controller": True}],
+            "ownerReferences": [
+                {"uid": RUN.uid, "kind": "InferenceRun", "name": RUN.name, "controller": True}
+            ],
         },
         "spec": {"template": {"spec": pod_spec()}},
         "status": {"conditions": conditions},
@@ -103,7 +118,9 @@ def live_pod(
             "namespace": RUN.namespace,
             "uid": uid,
             "resourceVersion": str(version),
-            "creationTimestamp": at(age) if age is not None else min(at(0), ended.get("startedAt") or at(0)),
+            "creationTimestamp": at(age)
+            if age is not None
+            else min(at(0), ended.get("startedAt") or at(0)),
             "labels": {"batch.kubernetes.io/job-name": JOB_NAME, wellknown.LABEL_RUN_UID: RUN.uid},
             "ownerReferences": owners,
             **metadata,
@@ -112,7 +129,9 @@ def live_pod(
         "status": {
             "phase": phase,
             "conditions": conditions or [],
-            "containerStatuses": [{"name": "inference", "state": state}] if state is not None else [],
+            "containerStatuses": [{"name": "inference", "state": state}]
+            if state is not None
+            else [],
         },
     }
 

@@ -1,7 +1,9 @@
-"""Misuses of placeholders, parameters and intervals: of each, which field is reported, and what is said about it.
+"""Misuses of placeholders, parameters and intervals: of each, which field is reported, and what is
+said about it.
 
-Each is a config with one string that matters, and a run of it. `where` says who reports it: the status of the `config`, or the
-launch of the `run`. What the API server rejects is in `tests.integration.crds.manifests`.
+Each is a config with one string that matters, and a run of it. `where` says who reports it: the
+status of the `config`, or the launch of the `run`. What the API server rejects is in
+`tests.integration.crds.manifests`.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +35,11 @@ class Misuse:
     def config_spec(self) -> Json:
         """The spec of the config."""
         declared = {"parameters": list(self.declared)} if self.declared else {}
-        return {"kserve": {**MODEL, **self.model}, "storage": {"input": self.input, "output": self.output}, **declared}
+        return {
+            "kserve": {**MODEL, **self.model},
+            "storage": {"input": self.input, "output": self.output},
+            **declared,
+        }
 
     def run_spec(self, config: str) -> Json:
         """The spec of a run of the config of that name."""
@@ -73,9 +79,12 @@ def _of_value(
     declared: tuple[Json, ...] = (),
     **end: Any,
 ) -> Misuse:
-    """A value of the parameter day that leaves its field, which is in the storage of the config at that end."""
+    """A value of the parameter day that leaves its field, which is in the storage of the config at
+    that end."""
     run = {"parameters": {"day": value}}
-    return replace(Misuse(title=title, where="run", field=field, said=said, declared=declared, run=run), **end)
+    return replace(
+        Misuse(title=title, where="run", field=field, said=said, declared=declared, run=run), **end
+    )
 
 
 def _of_result(title: str, value: str, said: str, field: str, **end: Any) -> Misuse:
@@ -83,22 +92,35 @@ def _of_result(title: str, value: str, said: str, field: str, **end: Any) -> Mis
     return _of_value(title, value, said, field=f"with the values of this run: {field}", **end)
 
 
-def _of_config(title: str, said: str, field: str, *, declared: tuple[Json, ...] = (), **end: Any) -> Misuse:
-    return replace(Misuse(title=title, where="config", field=field, said=said, declared=declared), **end)
+def _of_config(
+    title: str, said: str, field: str, *, declared: tuple[Json, ...] = (), **end: Any
+) -> Misuse:
+    return replace(
+        Misuse(title=title, where="config", field=field, said=said, declared=declared), **end
+    )
 
 
 SLASHES: Final = ({"name": "day", "allowSlashes": True},)
-NO_SLASHES: Final = "must not contain / or \\; the config may declare the parameter with allowSlashes: true"
+NO_SLASHES: Final = (
+    "must not contain / or \\; the config may declare the parameter with allowSlashes: true"
+)
 NOT_EMPTY: Final = "must not be empty"
 NO_DOTS: Final = 'must not make a part of the path empty, "." or ".."'
 UNPRINTABLE: Final = "must not contain line breaks and other characters that are not printed"
 IN_TABLE: Final = "must consist of letters, digits and underscores in the name of a table"
-BETWEEN_QUOTES: Final = '"$(params.day)" stands between quotes; remove the quotes around it, as in = $(params.day)'
+BETWEEN_QUOTES: Final = (
+    '"$(params.day)" stands between quotes; remove the quotes around it, as in = $(params.day)'
+)
 AFTER_THE_HOST: Final = "only stand after the host"
 QUOTED: Final = "remove the quotes"
 IN_PATH: Final = "they are allowed in path"
 IN, OUT = "spec.storage.input", "spec.storage.output"
-PATH, URL, QUERY, PAYLOAD = f"{IN}.file.path", f"{IN}.http.url", f"{IN}.sql.query", f"{IN}.krateo.api.payload"
+PATH, URL, QUERY, PAYLOAD = (
+    f"{IN}.file.path",
+    f"{IN}.http.url",
+    f"{IN}.sql.query",
+    f"{IN}.krateo.api.payload",
+)
 
 OUT_OF_A_PATH: Final = (
     _of_value("a parent folder", "..", NO_DOTS, input=_file("in/$(params.day)")),
@@ -107,39 +129,116 @@ OUT_OF_A_PATH: Final = (
     _of_value("a way out and back", "../other", NO_SLASHES, input=_file("in/$(params.day)")),
     _of_value("another folder by a backslash", "a\\b", NO_SLASHES, input=_file("in/$(params.day)")),
     _of_value("nothing as a segment", "", NOT_EMPTY, input=_file("in/$(params.day)/rows.jsonl")),
-    _of_value("a wildcard", "*", "must not contain * or ?", input=_file("in/$(params.day)/rows.jsonl")),
+    _of_value(
+        "a wildcard", "*", "must not contain * or ?", input=_file("in/$(params.day)/rows.jsonl")
+    ),
     _of_value("a line break", "a\nb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("an escape sequence", "a\x1b[2Jb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("a change of direction", "a\u202eb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("a zero-width space", "a\u200bb", UNPRINTABLE, input=_file("in/$(params.day)")),
-    _of_value("an allowed slash at the start", "/etc", NO_DOTS, declared=SLASHES, input=_file("$(params.day)")),
-    _of_value("an allowed slash at the end", "a/", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
-    _of_value("allowed slashes and a parent", "a/../../b", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
-    *(
-        _of_value(f"a parent by allowed backslashes {n}", "a\\..\\b", NO_DOTS, declared=SLASHES, input=one)
-        for n, one in enumerate((_file("in/$(params.day)"), _http("https://files.example/$(params.day)")))
+    _of_value(
+        "an allowed slash at the start",
+        "/etc",
+        NO_DOTS,
+        declared=SLASHES,
+        input=_file("$(params.day)"),
     ),
     _of_value(
-        "a parent after an encoded slash", "..", NO_DOTS, input=_http("https://files.example/in%2F$(params.day)")
+        "an allowed slash at the end",
+        "a/",
+        NO_DOTS,
+        declared=SLASHES,
+        input=_file("in/$(params.day)"),
+    ),
+    _of_value(
+        "allowed slashes and a parent",
+        "a/../../b",
+        NO_DOTS,
+        declared=SLASHES,
+        input=_file("in/$(params.day)"),
+    ),
+    *(
+        _of_value(
+            f"a parent by allowed backslashes {n}", "a\\..\\b", NO_DOTS, declared=SLASHES, input=one
+        )
+        for n, one in enumerate(
+            (_file("in/$(params.day)"), _http("https://files.example/$(params.day)"))
+        )
+    ),
+    _of_value(
+        "a parent after an encoded slash",
+        "..",
+        NO_DOTS,
+        input=_http("https://files.example/in%2F$(params.day)"),
     ),
     _of_result(
-        "a path that is too long", "x" * 2000, "at most 1024", f"{IN}.file.path", input=_file("in/$(params.day)")
+        "a path that is too long",
+        "x" * 2000,
+        "at most 1024",
+        f"{IN}.file.path",
+        input=_file("in/$(params.day)"),
     ),
-    _of_value("a prefix that becomes a key", "a/", NO_DOTS, declared=SLASHES, output=_s3("out/$(params.day)")),
+    _of_value(
+        "a prefix that becomes a key",
+        "a/",
+        NO_DOTS,
+        declared=SLASHES,
+        output=_s3("out/$(params.day)"),
+    ),
     _of_value("a null byte in a key", "a\0b", "NUL", output=_s3("out/$(params.day)")),
     _of_value("an output outside its folder", "..", NO_DOTS, output=_file("out/$(params.day)")),
 )
 
 OUT_OF_A_URL: Final = (
-    _of_value("a parent in a URL", "..", NO_DOTS, input=_http("https://files.example/in/$(params.day)/x.jsonl")),
-    _of_value("half an encoded parent", ".", NO_DOTS, input=_http("https://files.example/in/%2e$(params.day)/x")),
-    _of_value("a slash in a URL", "a/b", NO_SLASHES, input=_http("https://files.example/$(params.day)")),
-    _of_value("a backslash in a URL", "\\evil", NO_SLASHES, input=_http("https://files.example/$(params.day)")),
-    _of_value("another host by slashes", "//evil", NO_DOTS, declared=SLASHES, input=_http("https://a.b/$(params.day)")),
-    _of_value("a header in a URL", "x\r\nHost: evil", UNPRINTABLE, input=_http("https://files.example/$(params.day)")),
-    _of_value("a parent in a handler's path", "..", NO_DOTS, input=_api(path="/read/$(params.day)")),
-    _of_value("a second header", "a\r\nX-Admin: 1", UNPRINTABLE, input=_api(headers=["X-Day: $(params.day)"])),
-    _of_config("a host from a parameter", AFTER_THE_HOST, URL, input=_http("https://$(params.host)/rows.jsonl")),
+    _of_value(
+        "a parent in a URL",
+        "..",
+        NO_DOTS,
+        input=_http("https://files.example/in/$(params.day)/x.jsonl"),
+    ),
+    _of_value(
+        "half an encoded parent",
+        ".",
+        NO_DOTS,
+        input=_http("https://files.example/in/%2e$(params.day)/x"),
+    ),
+    _of_value(
+        "a slash in a URL", "a/b", NO_SLASHES, input=_http("https://files.example/$(params.day)")
+    ),
+    _of_value(
+        "a backslash in a URL",
+        "\\evil",
+        NO_SLASHES,
+        input=_http("https://files.example/$(params.day)"),
+    ),
+    _of_value(
+        "another host by slashes",
+        "//evil",
+        NO_DOTS,
+        declared=SLASHES,
+        input=_http("https://a.b/$(params.day)"),
+    ),
+    _of_value(
+        "a header in a URL",
+        "x\r\nHost: evil",
+        UNPRINTABLE,
+        input=_http("https://files.example/$(params.day)"),
+    ),
+    _of_value(
+        "a parent in a handler's path", "..", NO_DOTS, input=_api(path="/read/$(params.day)")
+    ),
+    _of_value(
+        "a second header",
+        "a\r\nX-Admin: 1",
+        UNPRINTABLE,
+        input=_api(headers=["X-Day: $(params.day)"]),
+    ),
+    _of_config(
+        "a host from a parameter",
+        AFTER_THE_HOST,
+        URL,
+        input=_http("https://$(params.host)/rows.jsonl"),
+    ),
     _of_config("a part of a host", AFTER_THE_HOST, URL, input=_http("https://a.$(params.b)/x")),
     _of_config("a user", AFTER_THE_HOST, URL, input=_http("https://$(params.u)@a/x")),
     _of_config("a scheme", AFTER_THE_HOST, URL, input=_http("$(params.s)://a/x")),
@@ -166,34 +265,81 @@ OUT_OF_A_URL: Final = (
 
 OUT_OF_A_QUERY: Final = (
     _of_config(
-        "a quoted placeholder", BETWEEN_QUOTES, QUERY, input=_query("select a from t where day = '$(params.day)'")
+        "a quoted placeholder",
+        BETWEEN_QUOTES,
+        QUERY,
+        input=_query("select a from t where day = '$(params.day)'"),
     ),
     _of_config("an escape string", QUOTED, QUERY, input=_query("select E'\\'$(run.name)' from t")),
-    _of_config("a dollar-quoted placeholder", QUOTED, QUERY, input=_query("select $q$ $(params.day) $q$ from t")),
-    _of_config("the name of a column", "cannot name a column", QUERY, input=_query('select "$(params.column)" from t')),
     _of_config(
-        "the key", "they are allowed in query and table", f"{IN}.sql.key", input=_query("select 1", key="$(run.name)")
+        "a dollar-quoted placeholder",
+        QUOTED,
+        QUERY,
+        input=_query("select $q$ $(params.day) $q$ from t"),
     ),
-    _of_value("a null byte in a query", "a\0b", "NUL", input=_query("select a from t where b = $(params.day)")),
-    _of_value("a second statement in a table", "t; drop table x", IN_TABLE, output=_table("p_$(params.day)")),
+    _of_config(
+        "the name of a column",
+        "cannot name a column",
+        QUERY,
+        input=_query('select "$(params.column)" from t'),
+    ),
+    _of_config(
+        "the key",
+        "they are allowed in query and table",
+        f"{IN}.sql.key",
+        input=_query("select 1", key="$(run.name)"),
+    ),
+    _of_value(
+        "a null byte in a query",
+        "a\0b",
+        "NUL",
+        input=_query("select a from t where b = $(params.day)"),
+    ),
+    _of_value(
+        "a second statement in a table",
+        "t; drop table x",
+        IN_TABLE,
+        output=_table("p_$(params.day)"),
+    ),
     _of_value("a quote in a table", 'a"b', IN_TABLE, output=_table("p_$(params.day)")),
     _of_value("another schema", "secret.t", IN_TABLE, output=_table("$(params.day)")),
     _of_value("a date in a table", "2026-11-21", IN_TABLE, output=_table("p_$(params.day)")),
     _of_result(
-        "a digit as the first character", "1", "a name of letters", f"{OUT}.sql.table", output=_table("$(params.day)")
+        "a digit as the first character",
+        "1",
+        "a name of letters",
+        f"{OUT}.sql.table",
+        output=_table("$(params.day)"),
     ),
     _of_result(
-        "a name that is too long", "x" * 80, "a name of letters", f"{OUT}.sql.table", output=_table("$(params.day)")
+        "a name that is too long",
+        "x" * 80,
+        "a name of letters",
+        f"{OUT}.sql.table",
+        output=_table("$(params.day)"),
     ),
-    _of_config("a time with dashes in a table", IN_TABLE, f"{OUT}.sql.table", output=_table("p_$(interval.start)")),
+    _of_config(
+        "a time with dashes in a table",
+        IN_TABLE,
+        f"{OUT}.sql.table",
+        output=_table("p_$(interval.start)"),
+    ),
 )
 
 UNKNOWN: Final = (
-    _of_config("a misspelt time", "did you mean interval.start?", PATH, input=_file("$(interval.strat)")),
+    _of_config(
+        "a misspelt time", "did you mean interval.start?", PATH, input=_file("$(interval.strat)")
+    ),
     _of_config("another syntax", "is not known", f"{IN}.s3.path", input=_s3("in/$(DAY)/")),
-    _of_config("an open placeholder", "no closing parenthesis", PATH, input=_file("in/$(params.day")),
-    _of_config("an unknown directive", "has %B in its format", PATH, input=_file("$(interval.end:%B)")),
-    _of_config("a format of a name", "only a time of the interval", PATH, input=_file("$(run.name:%Y)")),
+    _of_config(
+        "an open placeholder", "no closing parenthesis", PATH, input=_file("in/$(params.day")
+    ),
+    _of_config(
+        "an unknown directive", "has %B in its format", PATH, input=_file("$(interval.end:%B)")
+    ),
+    _of_config(
+        "a format of a name", "only a time of the interval", PATH, input=_file("$(run.name:%Y)")
+    ),
     _of_config(
         "an undeclared parameter",
         "did you mean params.day?; allowed are $(params.day)",
@@ -225,7 +371,12 @@ OF_THE_MODEL: Final = tuple(
 )
 
 DECLARED: Final = (
-    {"name": "day", "required": True, "pattern": r"\d{4}-\d{2}-\d{2}", "description": "the day to predict"},
+    {
+        "name": "day",
+        "required": True,
+        "pattern": r"\d{4}-\d{2}-\d{2}",
+        "description": "the day to predict",
+    },
     {"name": "region", "default": "eu", "pattern": "[a-z]{2}"},
 )
 PARAMETERS: Final = (
@@ -253,7 +404,16 @@ PARAMETERS: Final = (
             declared=DECLARED,
             run={"parameters": {"day": value}},
         )
-        for value in (*("2026-11-21x", "x2026-11-21", "2026-11-21\n", "", "２０２６-11-21", "2026-11-21/../.."),)
+        for value in (
+            *(
+                "2026-11-21x",
+                "x2026-11-21",
+                "2026-11-21\n",
+                "",
+                "２０２６-11-21",
+                "2026-11-21/../..",
+            ),
+        )
     ),
     Misuse(
         title="a placeholder without its parameter",
@@ -277,16 +437,43 @@ PARAMETERS: Final = (
         output=_table("p_$(run.name)"),
     ),
     *(
-        _of_config(f"a declaration with {title}", said, f"spec.parameters.0.{field}", declared=(one,))
+        _of_config(
+            f"a declaration with {title}", said, f"spec.parameters.0.{field}", declared=(one,)
+        )
         for title, one, field, said in (
             ("a reserved name", {"name": "pod_uid"}, "name", "are reserved"),
-            ("an invalid pattern", {"name": "a", "pattern": "[a"}, "pattern", "unclosed character class"),
-            ("an escape from the whole value", {"name": "a", "pattern": "a)|(b"}, "pattern", "unopened group"),
+            (
+                "an invalid pattern",
+                {"name": "a", "pattern": "[a"},
+                "pattern",
+                "unclosed character class",
+            ),
+            (
+                "an escape from the whole value",
+                {"name": "a", "pattern": "a)|(b"},
+                "pattern",
+                "unopened group",
+            ),
             ("a look-ahead", {"name": "a", "pattern": "(?=a)"}, "pattern", "look-around"),
-            ("a repeated group", {"name": "a", "pattern": "(a{9}){9}"}, "pattern", "repeats a group"),
+            (
+                "a repeated group",
+                {"name": "a", "pattern": "(a{9}){9}"},
+                "pattern",
+                "repeats a group",
+            ),
             ("a costly pattern", {"name": "a", "pattern": "a{9999}"}, "pattern", "add up to 100"),
-            ("a wrong default", {"name": "a", "pattern": "b", "default": "a"}, "default", "pattern b"),
-            ("a required default", {"name": "a", "required": True, "default": "a"}, "default", "required"),
+            (
+                "a wrong default",
+                {"name": "a", "pattern": "b", "default": "a"},
+                "default",
+                "pattern b",
+            ),
+            (
+                "a required default",
+                {"name": "a", "required": True, "default": "a"},
+                "default",
+                "required",
+            ),
         )
     ),
     Misuse(
@@ -305,4 +492,11 @@ PARAMETERS: Final = (
     ),
 )
 
-MISUSES: Final = (*OUT_OF_A_PATH, *OUT_OF_A_URL, *OUT_OF_A_QUERY, *UNKNOWN, *OF_THE_MODEL, *PARAMETERS)
+MISUSES: Final = (
+    *OUT_OF_A_PATH,
+    *OUT_OF_A_URL,
+    *OUT_OF_A_QUERY,
+    *UNKNOWN,
+    *OF_THE_MODEL,
+    *PARAMETERS,
+)

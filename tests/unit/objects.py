@@ -1,4 +1,5 @@
-"""Kubernetes objects and our own values as these tests need them: whole enough, with what a test changes given."""
+"""Kubernetes objects and our own values as these tests need them: whole enough, with what a test
+changes given."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,9 +23,20 @@ def at(seconds: float) -> str:
     return (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def job(*, condition: str | None = None, reason: str = "", message: str = "", age: float = 0, **changes: Any) -> Json:
+def job(
+    *,
+    condition: str | None = None,
+    reason: str = "",
+    message: str = "",
+    age: float = 0,
+    **changes: Any,
+) -> Json:
     """A Job, terminal by a condition or under way."""
-    conditions = [{"type": condition, "status": "True", "reason": reason, "message": message}] if condition else []
+    conditions = (
+        [{"type": condition, "status": "True", "reason": reason, "message": message}]
+        if condition
+        else []
+    )
     return {
         "metadata": {
             "name": "inf-iris",
@@ -48,18 +60,26 @@ def pod(
     conditions: list[Json] | None = None,
     **status: Any,
 ) -> Json:
-    """A Pod whose container `inference` is in that state; without an age, it is new, or as old as a container that has ended."""
+    """A Pod whose container `inference` is in that state; without an age, it is new, or as old as a
+    container that has ended."""
     ended = (state or {}).get("terminated") or {}
     created = at(age) if age is not None else min(at(0), ended.get("startedAt") or at(0))
     container = [{"name": "inference", "state": state}] if state is not None else []
     return {
         "metadata": {"name": name, "uid": f"uid-{name}", "creationTimestamp": created},
         "spec": {"containers": [{"name": "inference", "image": "registry/own:1"}]},
-        "status": {"phase": phase, "containerStatuses": container, "conditions": conditions or [], **status},
+        "status": {
+            "phase": phase,
+            "containerStatuses": container,
+            "conditions": conditions or [],
+            **status,
+        },
     }
 
 
-def terminated(code: int, *, message: str = "", reason: str = "Error", started: str = STARTED) -> Json:
+def terminated(
+    code: int, *, message: str = "", reason: str = "Error", started: str = STARTED
+) -> Json:
     """The state of a container that has ended."""
     return {
         "terminated": {
@@ -79,13 +99,22 @@ def waiting(reason: str, message: str = "") -> Json:
 
 def event(reason: str, message: str, *, age: float = 0) -> Json:
     """An Event."""
-    return {"reason": reason, "message": message, "lastTimestamp": at(age), "metadata": {"name": "event"}}
+    return {
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": at(age),
+        "metadata": {"name": "event"},
+    }
 
 
 def snapshot(**changes: Any) -> Snapshot:
     """The snapshot of a run with the built-in runner and the default limits."""
     limits = Defaults().model_dump()
-    given = {"image": "runner:1", "is_our_runner": True, "ttl_seconds_after_finished": limits["job_ttl_seconds"]}
+    given = {
+        "image": "runner:1",
+        "is_our_runner": True,
+        "ttl_seconds_after_finished": limits["job_ttl_seconds"],
+    }
     return Snapshot.model_validate({**limits, **given, **changes})
 
 
@@ -110,4 +139,6 @@ def run(*, status: Json | None = None, metadata: Json | None = None, **spec: Any
 
 def config(**spec: Any) -> InferenceConfig:
     """A stored config."""
-    return parse_config({"metadata": {"name": "iris", "namespace": "models"}, "spec": {"storage": {}, **spec}})
+    return parse_config(
+        {"metadata": {"name": "iris", "namespace": "models"}, "spec": {"storage": {}, **spec}}
+    )

@@ -1,4 +1,5 @@
-"""A Temporal server that answers with the messages it was given: statuses, for example, that the SDK does not know."""
+"""A Temporal server that answers with the messages it was given: statuses, for example, that the
+SDK does not know."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -6,7 +7,11 @@ from typing import Any
 
 from google.protobuf.message import Message
 from temporalio.api.common.v1 import WorkflowExecution, WorkflowType
-from temporalio.api.workflow.v1 import WorkflowExecutionConfig, WorkflowExecutionExtendedInfo, WorkflowExecutionInfo
+from temporalio.api.workflow.v1 import (
+    WorkflowExecutionConfig,
+    WorkflowExecutionExtendedInfo,
+    WorkflowExecutionInfo,
+)
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import Client
 from temporalio.service import ConnectConfig, RPCError, RPCStatusCode, ServiceClient
@@ -20,7 +25,8 @@ Answers = Mapping[str, Callable[[Any], Message]]  # Any: the request, by the cal
 
 
 class AnsweringService(ServiceClient):
-    """Calls what it was given for the name of the request, such as `describe_workflow_execution`, and notes the requests."""
+    """Calls what it was given for the name of the request, such as `describe_workflow_execution`,
+    and notes the requests."""
 
     def __init__(self, answers: Answers) -> None:
         super().__init__(ConnectConfig(target_host="nowhere"))
@@ -43,10 +49,10 @@ class AnsweringService(ServiceClient):
         req: Message,
         resp_type: type[Any],  # Any: as the SDK's own
         *,
-        service: str,  # noqa: ARG002
-        retry: bool,  # noqa: ARG002
-        metadata: Mapping[str, str | bytes],  # noqa: ARG002
-        timeout: timedelta | None,  # noqa: ARG002
+        service: str,
+        retry: bool,
+        metadata: Mapping[str, str | bytes],
+        timeout: timedelta | None,
     ) -> Any:
         self.requests.append((rpc, req))
         answer = self._answers.get(rpc)
@@ -60,7 +66,9 @@ def answering(**answers: Callable[[Any], Message]) -> tuple[Client, AnsweringSer
     return Client(service, namespace="default", plugins=plugins), service
 
 
-def execution(identity: str, *, status: int, kind: str = "InferenceRun", queue: str = "tests") -> WorkflowExecutionInfo:
+def execution(
+    identity: str, *, status: int, kind: str = "InferenceRun", queue: str = "tests"
+) -> WorkflowExecutionInfo:
     """An execution as the server lists it."""
     return WorkflowExecutionInfo(
         execution=WorkflowExecution(workflow_id=identity, run_id=f"execution of {identity}"),
@@ -70,7 +78,9 @@ def execution(identity: str, *, status: int, kind: str = "InferenceRun", queue: 
     )
 
 
-def described(info: WorkflowExecutionInfo, *, by: str = "anna", why: str = "an incident") -> Message:
+def described(
+    info: WorkflowExecutionInfo, *, by: str = "anna", why: str = "an incident"
+) -> Message:
     """The answer about that execution."""
     extended = WorkflowExecutionExtendedInfo()
     if info.status == PAUSED:

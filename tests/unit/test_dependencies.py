@@ -1,4 +1,5 @@
-"""Every package that the code imports is declared for that code in pyproject.toml, and the lock files agree with it."""
+"""Every package that the code imports is declared for that code in pyproject.toml, and the lock
+files agree with it."""
 
 import ast
 import re
@@ -26,7 +27,8 @@ DISTRIBUTIONS = {
     "pydantic_core": "pydantic",
     "yaml": "pyyaml",
 }
-"""The distribution that provides an import name, if the two differ; protobuf is part of temporalio's own interface."""
+"""The distribution that provides an import name, if the two differ; protobuf is part of
+temporalio's own interface."""
 
 NOTEBOOK = {"IPython"}
 """What is imported only in a notebook, which provides it."""
@@ -55,15 +57,20 @@ def library(*extras: str) -> Iterator[Requirement]:
 
 def names(requirements: Iterator[Requirement]) -> set[str]:
     found: set[str] = {canonicalize_name(requirement.name) for requirement in requirements}
-    return found | {"protobuf"} if "temporalio" in found else found  # Temporal's messages are protobuf's
+    # Temporal's messages are protobuf's
+    return found | {"protobuf"} if "temporalio" in found else found
 
 
 def imported(package: str) -> set[str]:
-    """The distributions that a package or module imports, apart from ours and the standard library."""
+    """The distributions that a package or module imports, apart from ours and the standard
+    library."""
     root = CHECKOUT / package
     files = root.rglob("*.py") if root.is_dir() else [root.with_suffix(".py")]
     found = (
-        {name.split(".")[0] for path in files for name in imports_of(path)} - OURS - NOTEBOOK - sys.stdlib_module_names
+        {name.split(".")[0] for path in files for name in imports_of(path)}
+        - OURS
+        - NOTEBOOK
+        - sys.stdlib_module_names
     )
     return {DISTRIBUTIONS.get(name, name) for name in found}
 
@@ -76,7 +83,9 @@ def imports_of(path: Path) -> Iterator[str]:
             yield node.module
 
 
-@pytest.mark.parametrize("package", ["workflows", "activities", "worker", "operator_shim", "control"])
+@pytest.mark.parametrize(
+    "package", ["workflows", "activities", "worker", "operator_shim", "control"]
+)
 def test_the_control_side_declares_what_it_imports(package: str) -> None:
     assert imported(package) <= names(group("control")) | names(library())
 
@@ -102,7 +111,9 @@ def test_the_library_declares_what_it_imports() -> None:
         ("inferrun/plugins/testing", ("testing", "columns")),
     ],
 )
-def test_each_extra_brings_what_its_part_of_the_library_imports(module: str, extras: tuple[str, ...]) -> None:
+def test_each_extra_brings_what_its_part_of_the_library_imports(
+    module: str, extras: tuple[str, ...]
+) -> None:
     assert imported(module) <= names(library(*extras))
 
 
@@ -129,17 +140,28 @@ def test_a_dependency_that_is_declared_twice_has_one_range() -> None:
 def test_a_lock_file_satisfies_what_is_declared(lock: str) -> None:
     wanted = [*group(lock), *(library() if lock in LOCKED_WITH_LIBRARY else ())]
     text = (CHECKOUT / f"requirements/{lock}.txt").read_text()
-    locked = {canonicalize_name(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.M)}
+    locked = {
+        canonicalize_name(name): version
+        for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.M)
+    }
     outdated = [
-        str(item) for item in wanted if not item.specifier.contains(locked.get(canonicalize_name(item.name), "0"))
+        str(item)
+        for item in wanted
+        if not item.specifier.contains(locked.get(canonicalize_name(item.name), "0"))
     ]
     assert outdated == [], "run make lock"
 
 
 def test_every_package_in_an_image_is_documented_with_its_reason() -> None:
     page = (CHECKOUT / "docs/reference/dependencies.md").read_text()
-    documented = {name for cell in re.findall(r"^\| ([^|]+) \|", page, re.M) for name in re.split(r",\s*", cell)}
-    locks = [(CHECKOUT / f"requirements/{image}.txt").read_text() for image in ("control", "runner")]
+    documented = {
+        name
+        for cell in re.findall(r"^\| ([^|]+) \|", page, re.M)
+        for name in re.split(r",\s*", cell)
+    }
+    locks = [
+        (CHECKOUT / f"requirements/{image}.txt").read_text() for image in ("control", "runner")
+    ]
     locked = {name for text in locks for name in re.findall(r"^([\w.-]+)==", text, re.M)}
     assert documented - {"package", "---"} == locked
 

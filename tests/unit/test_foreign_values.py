@@ -10,7 +10,8 @@ import pytest
 from tests.foreign.software import all_software, readings_in
 from tests.foreign.values import canonical, plain
 
-VALUES: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {  # Any: values of the type, and their forms in expected.json
+# Any: values of the type, and their forms in expected.json
+VALUES: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
     "integer": (pa.uint64(), [2**64 - 1, 2**63, 0], [18446744073709551615, "9223372036854775808", 0]),
     "float": (pa.float32(), [0.1, 16777216.0, float("nan"), float("-inf")], [0.1, 16777216, "nan", "-inf"]),
     "double": (pa.float64(), [0.1, 1e300, -0.0, 0.0], [0.1, 1e300, -0.0, 0]),
@@ -67,7 +68,8 @@ def test_each_form_is_equal_to_its_value_and_to_no_other_one(
         (pa.struct([("a", pa.int8())]), {}),
     ],
 )
-def test_what_is_no_value_of_the_type_is_refused(kind: pa.DataType, value: Any) -> None:  # Any: JSON
+# Any: JSON
+def test_what_is_no_value_of_the_type_is_refused(kind: pa.DataType, value: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
         canonical(value, kind)
 
@@ -86,4 +88,6 @@ def test_all_software_is_pinned_and_what_it_wrote_is_small() -> None:
         assert max(path.stat().st_size for path in files) < 100_000, one.name
         for path in files:
             if path.name in {"package-lock.json", "requirements.txt", "pom.xml"}:
-                assert not {"resolved", "index-url"} & set(path.read_text().replace('"', " ").split()), path
+                assert not {"resolved", "index-url"} & set(
+                    path.read_text().replace('"', " ").split()
+                ), path

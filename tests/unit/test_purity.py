@@ -1,7 +1,8 @@
-"""Pure modules: what the workflow sandbox shares with the process, and what the control side decides.
+"""Pure modules: what the workflow sandbox shares with the process, and what the control side
+decides.
 
-The import contracts in pyproject.toml name packages; this test also finds calls that read the clock, and submodules such
-as temporalio.client, which an import contract cannot name.
+The import contracts in pyproject.toml name packages; this test also finds calls that read the
+clock, and submodules such as temporalio.client, which an import contract cannot name.
 """
 
 import ast
@@ -43,8 +44,11 @@ IMPURE_IMPORTS = (
     "uuid",
 )
 ALLOWED_IN_DEFINITIONS = ("import of asyncio", "now()")
-"""What the definitions of workflows use in addition: asyncio, which Temporal makes deterministic, and `workflow.now()`."""
-CLOCK_CALLS = frozenset({"now", "utcnow", "today", "monotonic", "perf_counter", "time_ns", "utc_now"})
+"""What the definitions of workflows use in addition: asyncio, which Temporal makes deterministic,
+and `workflow.now()`."""
+CLOCK_CALLS = frozenset(
+    {"now", "utcnow", "today", "monotonic", "perf_counter", "time_ns", "utc_now"}
+)
 BUILTINS = frozenset({"open", "input", "print"})
 
 
@@ -80,7 +84,11 @@ def impurities(source: str) -> Iterator[str]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call):
             names = []
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            called = (
+                node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else getattr(node.func, "id", "")
+            )
             is_builtin = isinstance(node.func, ast.Name) and called in BUILTINS
             if called in CLOCK_CALLS or is_builtin:
                 yield f"line {node.lineno}: {called}()"

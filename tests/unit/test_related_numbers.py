@@ -47,5 +47,11 @@ def test_numbers_that_contradict_one_another_are_refused(make: Callable[[], obje
 
 def test_a_pause_is_doubled_up_to_the_longest() -> None:
     backoff = Backoff(1.0, 5.0)
-    assert [backoff.after(failures) for failures in (1, 2, 3, 4, 10_000)] == [1.0, 2.0, 4.0, 5.0, 5.0]
+    assert [backoff.after(failures) for failures in (1, 2, 3, 4, 10_000)] == [
+        1.0,
+        2.0,
+        4.0,
+        5.0,
+        5.0,
+    ]
     assert [backoff.longer(pause) for pause in (0.0, 1.0, 4.0, 5.0)] == [1.0, 2.0, 5.0, 5.0]

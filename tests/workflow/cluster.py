@@ -1,6 +1,7 @@
 """A simulated cluster behind the activity table: one run, whose Jobs behave as the test plans.
 
-Everything happens on the Temporal server's clock, so that time can be skipped; the cluster's clock may be ahead of it.
+Everything happens on the Temporal server's clock, so that time can be skipped; the cluster's clock
+may be ahead of it.
 """
 
 import asyncio
@@ -74,17 +75,20 @@ RUN = RunRef(namespace="models", name="iris", uid="5be07ada-5fe0-4c9e-a8bc-aaae6
 
 @dataclass(frozen=True)
 class Plan:
-    """What a Job's Pod does: starts after `starts_after` seconds, ends `ends_after` seconds later; None: never."""
+    """What a Job's Pod does: starts after `starts_after` seconds, ends `ends_after` seconds later;
+    None: never."""
 
     starts_after: int | None = 2
     ends_after: int | None = 3
     verdict: Verdict | None = None
-    """How it ends; None: it succeeds. With `starts_after` None this is how it ends without having started."""
+    """How it ends; None: it succeeds. With `starts_after` None this is how it ends without having
+    started."""
     must_stop: bool = False
     is_gone: bool = False
     """Whether the Job is deleted as soon as it exists."""
     disruptions: int = 0
-    """How many Pods the cluster takes away, each `taken_after` seconds after its start; the next one follows."""
+    """How many Pods the cluster takes away, each `taken_after` seconds after its start; the next
+    one follows."""
     taken_after: int = 0
     waits_for: str = "its image is being pulled"
 
@@ -94,10 +98,18 @@ def succeeds(*, starts_after: int = 2, ends_after: int = 3) -> Plan:
     return Plan(starts_after=starts_after, ends_after=ends_after)
 
 
-def fails(reason: Reason = Reason.INFERENCE_FAILED, *, exit_code: int = 4, may_retry: bool = True) -> Plan:
+def fails(
+    reason: Reason = Reason.INFERENCE_FAILED, *, exit_code: int = 4, may_retry: bool = True
+) -> Plan:
     """A Pod that ends with an exit code."""
     message = f"exit code {exit_code}"
-    failed = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message, exit_code=exit_code, may_retry=may_retry)
+    failed = Verdict(
+        kind=VerdictKind.FAILED,
+        reason=reason,
+        message=message,
+        exit_code=exit_code,
+        may_retry=may_retry,
+    )
     return Plan(verdict=failed)
 
 
@@ -149,7 +161,11 @@ class Job:
             begin = started + timedelta(seconds=plan.taken_after)
             pods.append(Pod(started, begin))
         last = None if plan.starts_after is None else begin + timedelta(seconds=plan.starts_after)
-        ends = None if plan.ends_after is None else (last or begin) + timedelta(seconds=plan.ends_after)
+        ends = (
+            None
+            if plan.ends_after is None
+            else (last or begin) + timedelta(seconds=plan.ends_after)
+        )
         return [*pods, Pod(last, ends)]
 
     def pod_at(self, now: datetime) -> Pod:
@@ -157,7 +173,11 @@ class Job:
         return next((pod for pod in self.pods if pod.ends is None or now < pod.ends), self.pods[-1])
 
     def verdict(self) -> Verdict:
-        times = {"started_at": rfc3339(self.started), "finished_at": rfc3339(self.ended)} if self.started else {}
+        times = (
+            {"started_at": rfc3339(self.started), "finished_at": rfc3339(self.ended)}
+            if self.started
+            else {}
+        )
         end = self.plan.verdict or Verdict(
             kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150", exit_code=0
         )
@@ -182,7 +202,8 @@ class ObserverInput(BaseModel):
 
 @workflow.defn(sandboxed=False)
 class JobObserver:
-    """Stands for the worker's observer. It is a workflow, so that its times are those of a clock that can be skipped."""
+    """Stands for the worker's observer. It is a workflow, so that its times are those of a clock
+    that can be skipped."""
 
     def __init__(self) -> None:
         self._is_dismissed = False
@@ -229,13 +250,15 @@ class Cluster:
     is_suspended: bool = False
     """What the run's spec.suspend says."""
     spec_at_launch: SpecChanged | None = None
-    """What launches read; None: the current spec, which an edit changes while a launch is under way."""
+    """What launches read; None: the current spec, which an edit changes while a launch is under
+    way."""
     is_end_unseen: bool = False
     """Whether the observer sees no end of a container."""
     start_is_seen_after: int | None = 0
     """Seconds after which the observer sees a start; None: never."""
     is_loss_unseen: bool = False
-    """Whether nobody watches while a Pod is taken away: only the start of the next one is signalled."""
+    """Whether nobody watches while a Pod is taken away: only the start of the next one is
+    signalled."""
     found_by_stop: Verdict | None = None
     loses_result_of_stop: bool = False
     """Whether the first stop deletes the Job and then fails, as with a worker that is killed."""
@@ -253,12 +276,14 @@ class Cluster:
     is_stop_unclear: bool = False
     """Whether a container that is stopped leaves no readable result."""
     finding: OutputFinding = NOT_COMMITTED
-    """What a verification of the output finds, after `verification_seconds`; None: it does not end."""
+    """What a verification of the output finds, after `verification_seconds`; None: it does not
+    end."""
     verification_seconds: int | None = 3
     verifications: list[VerifyInput] = field(default_factory=list)
     verifying: dict[str, datetime] = field(default_factory=dict)
     """When the verifying Jobs were created, by UID."""
-    observers: list[WorkflowHandle[Any, Any]] = field(default_factory=list)  # Any: they return nothing
+    # Any: they return nothing
+    observers: list[WorkflowHandle[Any, Any]] = field(default_factory=list)
 
     jobs: dict[str, Job] = field(default_factory=dict)
     looks: list[datetime] = field(default_factory=list)
@@ -288,7 +313,12 @@ class Cluster:
 
     @property
     def activities(self) -> list[Callable[..., object]]:
-        followed: list[Callable[..., object]] = [self.inspect, self.stop_launch, self.verify, self.read_spec]
+        followed: list[Callable[..., object]] = [
+            self.inspect,
+            self.stop_launch,
+            self.verify,
+            self.read_spec,
+        ]
         followed += [self.check_origin, self.edit]
         return [self.launch, self.publish, self.record, self.delete, *followed]
 
@@ -301,7 +331,11 @@ class Cluster:
     @property
     def running(self) -> list[str]:
         """The Jobs that have neither ended nor been stopped."""
-        return [job.name for job in self.jobs.values() if job.stopped_at is None and not self._has_ended(job)]
+        return [
+            job.name
+            for job in self.jobs.values()
+            if job.stopped_at is None and not self._has_ended(job)
+        ]
 
     def _has_ended(self, job: Job) -> bool:
         return job.ended is not None and not job.plan.must_stop and job.ended <= self.now
@@ -313,7 +347,8 @@ class Cluster:
         return self.left_over
 
     async def _tick(self) -> datetime:
-        """The cluster's time. A local activity is started by the worker, whose clock is not skipped."""
+        """The cluster's time. A local activity is started by the worker, whose clock is not
+        skipped."""
         started = activity.info().started_time
         if activity.info().is_local:
             assert self.clock is not None
@@ -340,9 +375,13 @@ class Cluster:
     def _obstacle(self, request: LaunchInput) -> LaunchResult | None:
         """Why there is no Job."""
         if self.is_deleted:
-            return LaunchResult(state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted")
+            return LaunchResult(
+                state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted"
+            )
         if self.status is not None:
-            return LaunchResult(state=LaunchState.TERMINAL, reason=self.status.reason, message=self.status.message)
+            return LaunchResult(
+                state=LaunchState.TERMINAL, reason=self.status.reason, message=self.status.message
+            )
         if self.is_cancel_requested:
             left = self.left_over
             name, uid = (left.name, left.uid) if left else ("", "")
@@ -357,9 +396,13 @@ class Cluster:
 
     def _reason_to_wait(self, request: LaunchInput) -> LaunchResult | None:
         if self._read_by_launch().suspend and f"inf-iris-{request.launch}" not in self.jobs:
-            return LaunchResult(state=LaunchState.SUSPENDED, reason=Reason.SUSPENDED, **dict(request.progress))
+            return LaunchResult(
+                state=LaunchState.SUSPENDED, reason=Reason.SUSPENDED, **dict(request.progress)
+            )
         if self.refusal is not None:
-            return LaunchResult(state=LaunchState.REFUSED, reason=self.refusal, message="it is refused")
+            return LaunchResult(
+                state=LaunchState.REFUSED, reason=self.refusal, message="it is refused"
+            )
         if self.always_waits or (self.waits and request.launch == self.waits_before_launch):
             return self._waiting()
         return None
@@ -371,7 +414,9 @@ class Cluster:
     async def _send_later(self, *signals: PlannedSignal) -> None:
         target = activity.info().workflow_id
         assert target is not None
-        signals = tuple(signal.model_copy(update={"at": signal.at - self.clock_ahead}) for signal in signals)
+        signals = tuple(
+            signal.model_copy(update={"at": signal.at - self.clock_ahead}) for signal in signals
+        )
         observer = await activity.client().start_workflow(
             JobObserver.run,
             ObserverInput(target=target, signals=signals),
@@ -381,7 +426,8 @@ class Cluster:
         self.observers.append(observer)
 
     async def dismiss_observers(self) -> None:
-        """End them with their test: a timer of theirs that fires without a worker would hold the server's clock."""
+        """End them with their test: a timer of theirs that fires without a worker would hold the
+        server's clock."""
         for observer in self.observers:
             with suppress(RPCError):  # it has sent all its signals
                 await observer.signal(JobObserver.dismiss)
@@ -393,9 +439,13 @@ class Cluster:
             uid = f"{job.name}-pod-{index}"
             if pod.started is not None and self.start_is_seen_after is not None:
                 seen = pod.started + timedelta(seconds=self.start_is_seen_after)
-                started = Started(job_uid=job.uid, launch=launch, pod_uid=uid, started_at=rfc3339(pod.started))
+                started = Started(
+                    job_uid=job.uid, launch=launch, pod_uid=uid, started_at=rfc3339(pod.started)
+                )
                 yield PlannedSignal(at=seen, name=STARTED_SIGNAL, started=started)
-            is_seen = not self.is_end_unseen and not (self.is_loss_unseen and index < job.plan.disruptions)
+            is_seen = not self.is_end_unseen and not (
+                self.is_loss_unseen and index < job.plan.disruptions
+            )
             if pod.ends is not None and is_seen:
                 ended = Ended(job_uid=job.uid, launch=launch, pod_uid=uid)
                 yield PlannedSignal(at=pod.ends, name=ENDED_SIGNAL, ended=ended)
@@ -456,7 +506,9 @@ class Cluster:
         pod = job.pod_at(now)
         uid = f"{job.name}-pod-{job.pods.index(pod)}"
         if request.pod_uid and request.pod_uid != uid:
-            known = {f"{job.name}-pod-{index}": item for index, item in enumerate(job.pods)}.get(request.pod_uid)
+            known = {f"{job.name}-pod-{index}": item for index, item in enumerate(job.pods)}.get(
+                request.pod_uid
+            )
             return LaunchReport(
                 stage=LaunchStage.POD_LOST,
                 pod_uid=request.pod_uid,
@@ -471,7 +523,10 @@ class Cluster:
         if pod.started is None or pod.started > now:
             return LaunchReport(stage=LaunchStage.WAITING, wait_message=job.plan.waits_for)
         return LaunchReport(
-            stage=LaunchStage.RUNNING, started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod", pod_uid=uid
+            stage=LaunchStage.RUNNING,
+            started_at=rfc3339(pod.started),
+            pod_name=f"{job.name}-pod",
+            pod_uid=uid,
         )
 
     @activity.defn(name=activity_options.CHECK_ORIGIN.name)
@@ -483,7 +538,9 @@ class Cluster:
     async def read_spec(self, request: RunRequest) -> SpecResult:
         assert request.run == RUN
         if activity.info().is_local and not self.may_read_spec.is_set():
-            raise ApplicationError("the API server does not answer", category=ApplicationErrorCategory.BENIGN)
+            raise ApplicationError(
+                "the API server does not answer", category=ApplicationErrorCategory.BENIGN
+            )
         await self.may_read_spec.wait()
         return SpecResult(spec=self._spec())
 
@@ -498,7 +555,11 @@ class Cluster:
 
     async def read_progress(self, run: RunRef) -> Progress | None:
         """As the run's status says it."""
-        ended = {"phase": self.status.phase, "reason": self.status.reason} if self.status is not None else {}
+        ended = (
+            {"phase": self.status.phase, "reason": self.status.reason}
+            if self.status is not None
+            else {}
+        )
         return Progress.model_validate({**run.model_dump(), **ended, "suspend": self.is_suspended})
 
     @activity.defn(name=activity_options.STOP_LAUNCH.name)
@@ -511,9 +572,15 @@ class Cluster:
         job = self._job_of(request.job_name, request.job_uid)
         if job.stopped_at is not None:
             self.pods_left = 0 if request.grace_seconds == 0 else self.pods_left
-            return StopLaunchResult(report=report, is_stopped=self.pods_left > 0, pods_left=self.pods_left)
+            return StopLaunchResult(
+                report=report, is_stopped=self.pods_left > 0, pods_left=self.pods_left
+            )
         ran = (now - parse(report.started_at)).total_seconds() if report.started_at else 0.0
-        left = 0.0 if request.only_after_seconds is None else max(0.0, request.only_after_seconds - ran)
+        left = (
+            0.0
+            if request.only_after_seconds is None
+            else max(0.0, request.only_after_seconds - ran)
+        )
         is_too_early = left > 1
         is_lost = report.stage is LaunchStage.POD_LOST
         is_running = request.only_waiting and report.stage is LaunchStage.RUNNING
@@ -522,7 +589,9 @@ class Cluster:
             return StopLaunchResult(report=report, seconds_left=left)
         job.stopped_at, job.grace = now, request.grace_seconds
         if self.loses_result_of_stop:
-            raise ApplicationError("the worker was killed", category=ApplicationErrorCategory.BENIGN)
+            raise ApplicationError(
+                "the worker was killed", category=ApplicationErrorCategory.BENIGN
+            )
         if not self.pods_left and report.verdict is None:
             report = report.model_copy(update={"verdict": self._gone()})
         return StopLaunchResult(report=report, is_stopped=True, pods_left=self.pods_left)
@@ -548,7 +617,9 @@ class Cluster:
             if seconds is not None:
                 ended = Ended(job_uid=uid, launch=request.launch)
                 await self._send_later(
-                    PlannedSignal(at=now + timedelta(seconds=seconds), name=ENDED_SIGNAL, ended=ended)
+                    PlannedSignal(
+                        at=now + timedelta(seconds=seconds), name=ENDED_SIGNAL, ended=ended
+                    )
                 )
         if seconds is not None and now >= self.verifying[uid] + timedelta(seconds=seconds):
             return VerifyResult(finding=self.finding, job_uid=uid)
@@ -577,7 +648,10 @@ class Cluster:
         if self.status is None:
             self.recorded = request
             self.status = StatusResult(
-                phase=request.phase, reason=request.reason, message=request.message, duration=DURATION
+                phase=request.phase,
+                reason=request.reason,
+                message=request.message,
+                duration=DURATION,
             )
         return self.status
 

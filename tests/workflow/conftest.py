@@ -1,5 +1,5 @@
-"""Temporal servers for the tests of workflow code, on loopback: a real dev server of their own, in memory, and one whose
-clock can be skipped."""
+"""Temporal servers for the tests of workflow code, on loopback: a real dev server of their own, in
+memory, and one whose clock can be skipped."""
 
 import os
 import shutil
@@ -26,15 +26,21 @@ HAS_FAILED = pytest.StashKey[bool]()
 """Whether a test's call failed, for its fixtures."""
 
 CONTINUE_AS_NEW_AFTER = 200
-"""Events after which the server suggests to continue as new: few, so that a test gets there; by default 4,096."""
+"""Events after which the server suggests to continue as new: few, so that a test gets there; by
+default 4,096."""
 
 
-VISIBILITY_LIMITS = {"frontend.namespaceRPS.visibility": 10, "frontend.namespaceBurstRatio.visibility": 1}
+VISIBILITY_LIMITS = {
+    "frontend.namespaceRPS.visibility": 10,
+    "frontend.namespaceBurstRatio.visibility": 1,
+}
 """The defaults of a server in production; a dev server has none."""
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Record the failure of a test's call."""
     report = yield
     if report.when == "call" and report.failed:
@@ -44,7 +50,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def temporal_program() -> Path:
     """The `temporal` program: of the development cluster, or on the PATH."""
-    folders = os.environ.get("INFERRUN_BIN", ""), str(Path(__file__).parents[2] / ".devcluster" / "bin")
+    folders = (
+        os.environ.get("INFERRUN_BIN", ""),
+        str(Path(__file__).parents[2] / ".devcluster" / "bin"),
+    )
     for folder in filter(None, folders):
         program = Path(folder) / "temporal"
         if program.is_file():
@@ -58,7 +67,14 @@ def temporal_program() -> Path:
 @pytest.fixture(scope="session")
 def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a dev server that lives as long as the tests."""
-    command = [str(chosen_temporal(temporal_program())), "server", "start-dev", "--headless", "--log-level", "error"]
+    command = [
+        str(chosen_temporal(temporal_program())),
+        "server",
+        "start-dev",
+        "--headless",
+        "--log-level",
+        "error",
+    ]
     limits = {"limit.historyCount.suggestContinueAsNew": CONTINUE_AS_NEW_AFTER, **VISIBILITY_LIMITS}
     for name, value in limits.items():
         command += ["--dynamic-config-value", f"{name}={value}"]
@@ -128,7 +144,8 @@ async def skipping_server() -> AsyncIterator[SkippingServer]:
 async def skipping(
     request: pytest.FixtureRequest, skipping_server: SkippingServer
 ) -> AsyncIterator[WorkflowEnvironment]:
-    """A server whose clock can be skipped. One on which a test failed is not used again: it may have stopped skipping."""
+    """A server whose clock can be skipped. One on which a test failed is not used again: it may
+    have stopped skipping."""
     try:
         environment = await skipping_server.environment()
     except ServerMissing as missing:

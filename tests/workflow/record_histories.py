@@ -2,8 +2,8 @@
 
     python -m tests.workflow.record_histories [SCENARIO ...]
 
-Without a name all scenarios are recorded that have no file yet. A new step of a workflow gets a new scenario. What
-differs from machine to machine (identities, stack traces) is left out.
+Without a name all scenarios are recorded that have no file yet. A new step of a workflow gets a new
+scenario. What differs from machine to machine (identities, stack traces) is left out.
 """
 
 import asyncio
@@ -71,8 +71,12 @@ async def _suspend_and_resume_by_updates(stage: Stage, handle: Handle) -> None:
 
 
 ENDLESS = Plan(ends_after=None)
-NEVER_RAN = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED, message="it waited too long")
-STUCK = Verdict(kind=VerdictKind.FAILED, reason=Reason.INVALID_IMAGE_NAME, message="no image", may_retry=False)
+NEVER_RAN = Verdict(
+    kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED, message="it waited too long"
+)
+STUCK = Verdict(
+    kind=VerdictKind.FAILED, reason=Reason.INVALID_IMAGE_NAME, message="no image", may_retry=False
+)
 
 SCENARIOS: dict[str, Callable[[], tuple[Cluster, Act]]] = {
     "succeeds": lambda: (Cluster(plans=[succeeds()], timeout_seconds=600), _nothing),
@@ -101,13 +105,18 @@ SCENARIOS: dict[str, Callable[[], tuple[Cluster, Act]]] = {
         Cluster(plans=[Plan(starts_after=None, ends_after=5, verdict=STUCK, must_stop=True)]),
         _nothing,
     ),
-    "loses-its-pod": lambda: (Cluster(plans=[Plan(taken_after=10, disruptions=1)], timeout_seconds=60), _nothing),
+    "loses-its-pod": lambda: (
+        Cluster(plans=[Plan(taken_after=10, disruptions=1)], timeout_seconds=60),
+        _nothing,
+    ),
     "loses-its-pods-too-often": lambda: (
         Cluster(plans=[Plan(taken_after=10, disruptions=3)], max_disruptions=1),
         _nothing,
     ),
     "starts-just-before-its-waiting-is-over": lambda: (
-        Cluster(plans=[succeeds(starts_after=5)], pending_timeout_seconds=60, start_is_seen_after=None),
+        Cluster(
+            plans=[succeeds(starts_after=5)], pending_timeout_seconds=60, start_is_seen_after=None
+        ),
         _nothing,
     ),
     "is-past-its-deadline-when-its-start-is-seen": lambda: (
@@ -115,7 +124,10 @@ SCENARIOS: dict[str, Callable[[], tuple[Cluster, Act]]] = {
         _nothing,
     ),
     "waits-for-room": lambda: (Cluster(waits=[Reason.QUOTA_EXCEEDED] * 3), _nothing),
-    "gets-more-time": lambda: (Cluster(plans=[succeeds(ends_after=500)], timeout_seconds=100), _raise_the_timeout),
+    "gets-more-time": lambda: (
+        Cluster(plans=[succeeds(ends_after=500)], timeout_seconds=100),
+        _raise_the_timeout,
+    ),
     "is-suspended-and-resumed-by-updates": lambda: (
         Cluster(plans=[ENDLESS, succeeds()]),
         _suspend_and_resume_by_updates,
@@ -124,7 +136,10 @@ SCENARIOS: dict[str, Callable[[], tuple[Cluster, Act]]] = {
         Cluster(always_waits=Reason.CONFIG_NOT_FOUND),
         _cancel_after_30_seconds,
     ),
-    "is-cancelled-while-it-starts": lambda: (Cluster(plans=[Plan(starts_after=1000)]), _cancel_after_30_seconds),
+    "is-cancelled-while-it-starts": lambda: (
+        Cluster(plans=[Plan(starts_after=1000)]),
+        _cancel_after_30_seconds,
+    ),
     "is-cancelled-while-it-runs": lambda: (Cluster(plans=[ENDLESS]), _cancel_after_30_seconds),
 }
 
@@ -153,7 +168,9 @@ async def record_submission(environment: WorkflowEnvironment, *, is_cancelled: b
     front, queue = Runs(), "submissions"
     async with served(environment.client, queue, front):
         key = f"submission-{is_cancelled}"
-        handle = await environment.client.start_workflow(WORKFLOW_TYPE, REQUEST, id=key, task_queue=queue)
+        handle = await environment.client.start_workflow(
+            WORKFLOW_TYPE, REQUEST, id=key, task_queue=queue
+        )
         await until(lambda: _is_true(key in front.made))
         phase, reason = Phase.SUCCEEDED, Reason.SUCCEEDED
         if is_cancelled:
@@ -171,7 +188,9 @@ async def record_submission_that_looks(environment: WorkflowEnvironment) -> str:
     front, queue = Runs(), "submissions"
     async with served(environment.client, queue, front):
         key = "submission-looks"
-        handle = await environment.client.start_workflow(WORKFLOW_TYPE, REQUEST, id=key, task_queue=queue)
+        handle = await environment.client.start_workflow(
+            WORKFLOW_TYPE, REQUEST, id=key, task_queue=queue
+        )
         await until(lambda: _is_true(key in front.made))
         await environment.sleep(timedelta(minutes=15))
         run = front.made[key]
@@ -184,7 +203,9 @@ async def record_fire_without_parent(environment: WorkflowEnvironment) -> str:
     front, queue = Runs(answer=SubmissionStatus(standing=SubmissionState.NO_PARENT)), "submissions"
     async with served(environment.client, queue, front):
         argument = {"namespace": "team", "parent": {"name": "nightly", "uid": "u-9"}}
-        handle = await environment.client.start_workflow(WORKFLOW_TYPE, argument, id="fire", task_queue=queue)
+        handle = await environment.client.start_workflow(
+            WORKFLOW_TYPE, argument, id="fire", task_queue=queue
+        )
         return await _history_of(handle)
 
 
@@ -234,5 +255,6 @@ async def _main(wanted: list[str]) -> None:
 if __name__ == "__main__":
     asyncio.run(_main(sys.argv[1:]))
     sys.stdout.flush()
-    # Threads of Temporal's core may still let go of Python objects; now and then the interpreter, ending, aborts on that.
+    # Threads of Temporal's core may still let go of Python objects; now and then the interpreter,
+    # ending, aborts on that.
     os._exit(0)

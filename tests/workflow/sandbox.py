@@ -1,6 +1,8 @@
-"""The sandbox in which tests execute workflow code: it rejects what is not deterministic, such as `datetime.now()`.
+"""The sandbox in which tests execute workflow code: it rejects what is not deterministic, such as
+`datetime.now()`.
 
-The deployed worker executes the code that they have tested without it, because it costs a third of the worker's CPU time.
+The deployed worker executes the code that they have tested without it, because it costs a third of
+the worker's CPU time.
 """
 
 from temporalio.plugin import SimplePlugin
@@ -31,10 +33,12 @@ PASSED_THROUGH = (
     "workflows.run_state",
     "workflows.signals",
 )
-"""Pure modules, which workflows share with the process. A test keeps clock, randomness, environment and I/O out of them.
+"""Pure modules, which workflows share with the process. A test keeps clock, randomness, environment
+and I/O out of them.
 
-Everything else that a workflow imports from us is loaded anew for each workflow inside the sandbox, which rejects calls
-such as `datetime.now()`: the workflow definitions, and `inferrun.timestamps` with `utc_now`. Costs and alternatives are in
+Everything else that a workflow imports from us is loaded anew for each workflow inside the sandbox,
+which rejects calls such as `datetime.now()`: the workflow definitions, and `inferrun.timestamps`
+with `utc_now`. Costs and alternatives are in
 docs/decisions/0012-the-sandbox-guards-workflow-definitions.md.
 """
 

@@ -31,8 +31,9 @@ DEADLINE_SECONDS = 60
 
 
 CANCEL_MARGIN_SECONDS = 1.5
-"""A timer that is cancelled would have fired no earlier than this. The time-skipping server refuses the cancellation of a timer
-that fires during the workflow task (temporalio/sdk-java#3088): the workflow is stuck then, and time is no longer skipped."""
+"""A timer that is cancelled would have fired no earlier than this. The time-skipping server refuses
+the cancellation of a timer that fires during the workflow task (temporalio/sdk-java#3088): the
+workflow is stuck then, and time is no longer skipped."""
 
 
 T = TypeVar("T")
@@ -49,7 +50,8 @@ class Stage:
     started: list[Handle]
 
     async def start(self, identity: str = "", /, **state: object) -> Handle:
-        """Start the run's workflow; only under the id of the run's own workflow, its progress can be read."""
+        """Start the run's workflow; only under the id of the run's own workflow, its progress can
+        be read."""
         handle = await self.environment.client.start_workflow(
             messages.RUN_WORKFLOW,
             RunInput.model_validate({**RUN.model_dump(), **state}),
@@ -89,10 +91,18 @@ class Stage:
     async def has_started(self, handle: Handle, name: str, *, times: int) -> bool:
         """Whether activities of that name have been started so often."""
         events = (await handle.fetch_history()).events
-        scheduled = [event.activity_task_scheduled_event_attributes.activity_type.name for event in events]
+        scheduled = [
+            event.activity_task_scheduled_event_attributes.activity_type.name for event in events
+        ]
         pending = (await handle.describe()).raw_description.pending_activities
-        running = [one for one in pending if one.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED]
-        return scheduled.count(name) >= times and any(one.activity_type.name == name for one in running)
+        running = [
+            one
+            for one in pending
+            if one.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+        ]
+        return scheduled.count(name) >= times and any(
+            one.activity_type.name == name for one in running
+        )
 
     async def change_timeout(self, seconds: int) -> None:
         """Edit the run's timeoutSeconds: what the next launch reads, and a signal."""
@@ -106,7 +116,9 @@ class Stage:
 
     async def _edit(self) -> None:
         """Signal the edit to the workflow's latest execution."""
-        change = SpecChanged(timeout_seconds=self.cluster.timeout_seconds, suspend=self.cluster.is_suspended)
+        change = SpecChanged(
+            timeout_seconds=self.cluster.timeout_seconds, suspend=self.cluster.is_suspended
+        )
         latest = self.environment.client.get_workflow_handle(self.handle.id)
         await latest.signal(messages.SPEC_CHANGED_SIGNAL, change)
 
@@ -115,7 +127,10 @@ async def _has_noticed(handle: Handle) -> bool:
     """Whether a workflow task was completed after the latest cancellation."""
     kinds = [event.event_type for event in (await handle.fetch_history()).events]
     asked = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED
-    return asked in kinds and EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED in kinds[kinds.index(asked) :]
+    return (
+        asked in kinds
+        and EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED in kinds[kinds.index(asked) :]
+    )
 
 
 @asynccontextmanager
@@ -134,7 +149,10 @@ async def on_stage(
         max_cached_workflows=cached_workflows,
     )
     lanes = [
-        Worker(environment.client, task_queue=lane_queue(queue, lane), activities=cluster.activities) for lane in LANES
+        Worker(
+            environment.client, task_queue=lane_queue(queue, lane), activities=cluster.activities
+        )
+        for lane in LANES
     ]
     async with AsyncExitStack() as stack:
         for worker in (main, *lanes):
@@ -158,16 +176,22 @@ async def _replay(stage: Stage) -> None:
 
 
 def _check_timers(history: WorkflowHistory) -> None:
-    """On a busy machine, a test whose signals and timers are close to each other would meet the server's defect."""
+    """On a busy machine, a test whose signals and timers are close to each other would meet the
+    server's defect."""
     fires: dict[int, datetime] = {}
     for event in history.events:
         now = event.event_time.ToDatetime()
-        started, cancelled = event.timer_started_event_attributes, event.timer_canceled_event_attributes
+        started, cancelled = (
+            event.timer_started_event_attributes,
+            event.timer_canceled_event_attributes,
+        )
         if event.event_type == EventType.EVENT_TYPE_TIMER_STARTED:
             fires[event.event_id] = now + started.start_to_fire_timeout.ToTimedelta()
         elif event.event_type == EventType.EVENT_TYPE_TIMER_CANCELED:
             left = (fires[cancelled.started_event_id] - now).total_seconds()
-            assert left >= CANCEL_MARGIN_SECONDS, f"a timer was cancelled {left} s before it fires: plan longer times"
+            assert left >= CANCEL_MARGIN_SECONDS, (
+                f"a timer was cancelled {left} s before it fires: plan longer times"
+            )
 
 
 ENDS_OF_TASKS = (
@@ -179,8 +203,8 @@ ENDS_OF_TASKS = (
 
 
 def _is_valid(history: WorkflowHistory) -> bool:
-    """The time-skipping server writes a signal that arrives during a workflow task in front of the task's end, unlike the real
-    one, and the SDK's replayer never returns from such a history.
+    """The time-skipping server writes a signal that arrives during a workflow task in front of the
+    task's end, unlike the real one, and the SDK's replayer never returns from such a history.
     """
     kinds = [event.event_type for event in history.events]
     started = EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
@@ -226,8 +250,8 @@ async def is_cancelled(handle: Handle) -> bool:
 class Staged:
     """Puts a cluster on the stage of a server.
 
-    With no workflow cached, the SDK would evict a workflow during its local activities and let the task time out; histories
-    are therefore replayed when the test is over.
+    With no workflow cached, the SDK would evict a workflow during its local activities and let the
+    task time out; histories are therefore replayed when the test is over.
     """
 
     environment: WorkflowEnvironment

@@ -41,7 +41,14 @@ REQUEST = {"namespace": "team", "configRef": "iris", "parameters": {"day": "mond
 
 def result_for(ref: RunRef, *, phase: Phase, reason: Reason, message: str = "") -> RunResult:
     """How a run ended."""
-    return RunResult(namespace=ref.namespace, name=ref.name, uid=ref.uid, phase=phase, reason=reason, message=message)
+    return RunResult(
+        namespace=ref.namespace,
+        name=ref.name,
+        uid=ref.uid,
+        phase=phase,
+        reason=reason,
+        message=message,
+    )
 
 
 @dataclass
@@ -97,7 +104,11 @@ class Runs:
         if run.uid in self.deleted:
             return None
         ended = self.results.get(run.uid)
-        told = {"phase": ended.phase, "reason": ended.reason} if ended is not None else {"phase": Phase.RUNNING}
+        told = (
+            {"phase": ended.phase, "reason": ended.reason}
+            if ended is not None
+            else {"phase": Phase.RUNNING}
+        )
         is_cancelled, suspend = run.name in self.cancelled, self.suspended.get(run.name, False)
         return Progress.model_validate(
             {**run.model_dump(), **told, "suspend": suspend, "cancel_requested": is_cancelled}
@@ -130,7 +141,9 @@ class FrontDoor(Runs):
     async def start(self, argument: object = REQUEST, *, key: str | None = None) -> Handle:
         """Start a submission by the workflow's name, as a program does."""
         name = key or f"submission-{uuid.uuid4().hex[:8]}"
-        return await self.client.start_workflow(WORKFLOW_TYPE, argument, id=name, task_queue=self.queue)
+        return await self.client.start_workflow(
+            WORKFLOW_TYPE, argument, id=name, task_queue=self.queue
+        )
 
     async def made_by(self, submission: Handle) -> RunRef:
         """The run of the submission, once it exists."""
@@ -161,9 +174,16 @@ class FrontDoor(Runs):
 
 
 @asynccontextmanager
-async def served(client: Client, queue: str, runs: Runs, *, cached_workflows: int = 1000) -> AsyncIterator[None]:
+async def served(
+    client: Client, queue: str, runs: Runs, *, cached_workflows: int = 1000
+) -> AsyncIterator[None]:
     """A worker of the front door whose runs are in memory."""
-    activities: list[Callable[..., object]] = [runs.submit, runs.read, runs.edit, runs.delete_schedule]
+    activities: list[Callable[..., object]] = [
+        runs.submit,
+        runs.read,
+        runs.edit,
+        runs.delete_schedule,
+    ]
     activities.append(runs.check_origin)
     async with Worker(
         client,

@@ -17,7 +17,9 @@ async def test_a_finished_run_is_deleted_after_its_delay_and_not_before(staged: 
     async with staged(cluster) as stage:
         handle = await stage.environment.client.start_workflow(
             messages.CLEANUP_WORKFLOW,
-            CleanupInput(run=RUN, delay_seconds=7 * 86_400, because="autoDeletePolicy is DeleteOnSuccess"),
+            CleanupInput(
+                run=RUN, delay_seconds=7 * 86_400, because="autoDeletePolicy is DeleteOnSuccess"
+            ),
             id=f"cleanup-{uuid.uuid4().hex}",
             task_queue=stage.task_queue,
         )
@@ -25,6 +27,9 @@ async def test_a_finished_run_is_deleted_after_its_delay_and_not_before(staged: 
         await stage.pass_by(6 * 86_400)
         assert cluster.deleted_at is None
         result = await result_of(handle)
-    assert (result["deleted"], result["message"]) == (True, "deleted: autoDeletePolicy is DeleteOnSuccess")
+    assert (result["deleted"], result["message"]) == (
+        True,
+        "deleted: autoDeletePolicy is DeleteOnSuccess",
+    )
     assert cluster.deleted_at is not None
     assert (cluster.deleted_at - begin).total_seconds() == pytest.approx(7 * 86_400, abs=5)

@@ -1,4 +1,5 @@
-"""A workflow of somebody else that runs ours as its children, on a real Temporal server; runs are kept in memory."""
+"""A workflow of somebody else that runs ours as its children, on a real Temporal server; runs are
+kept in memory."""
 
 import asyncio
 import uuid
@@ -34,7 +35,9 @@ class TwoRuns:
         for number in (1, 2):
             key = f"{workflow.info().workflow_id}-{number}"
             try:
-                result = await workflow.execute_child_workflow(WORKFLOW_TYPE, REQUEST, id=key, task_queue=queue)
+                result = await workflow.execute_child_workflow(
+                    WORKFLOW_TYPE, REQUEST, id=key, task_queue=queue
+                )
             except ChildWorkflowError as error:
                 cause = error.cause
                 if not isinstance(cause, ApplicationError):  # such as a cancellation
@@ -53,13 +56,15 @@ async def parent(client: Client, queue: str) -> AsyncIterator[Parent]:
         yield await client.start_workflow("Theirs", queue, id=own, task_queue=own)
 
 
-async def end(client: Client, runs: Runs, key: str, *, phase: Phase, reason: Reason, **more: Any) -> RunResult:
+async def end(
+    client: Client, runs: Runs, key: str, *, phase: Phase, reason: Reason, **more: Any
+) -> RunResult:
     """Let the run of that submission end."""
     await until(lambda: key in runs.made)
     ref = runs.made[key]
-    runs.results[ref.uid] = result = result_for(ref, phase=phase, reason=reason, message="9 of 9").model_copy(
-        update=more
-    )
+    runs.results[ref.uid] = result = result_for(
+        ref, phase=phase, reason=reason, message="9 of 9"
+    ).model_copy(update=more)
     await client.get_workflow_handle(key).signal(messages.LOOK_AGAIN_SIGNAL)
     return result
 
@@ -67,11 +72,15 @@ async def end(client: Client, runs: Runs, key: str, *, phase: Phase, reason: Rea
 COUNTED = {
     "records": RecordCounts(total=9, completed=8, failed=1),
     "usage": TokenUsage(prompt_tokens=20, completion_tokens=10, total_tokens=30),
-    "output": Output(location="s3://records/out/a", manifest="s3://records/out/a/manifest.json", sha256="0" * 64),
+    "output": Output(
+        location="s3://records/out/a", manifest="s3://records/out/a/manifest.json", sha256="0" * 64
+    ),
 }
 
 
-async def test_two_children_in_sequence_return_counts_usage_and_manifest(temporal: Client, task_queue: str) -> None:
+async def test_two_children_in_sequence_return_counts_usage_and_manifest(
+    temporal: Client, task_queue: str
+) -> None:
     runs = Runs()
     async with served(temporal, task_queue, runs), parent(temporal, task_queue) as handle:
         first = f"{handle.id}-1"
@@ -79,7 +88,9 @@ async def test_two_children_in_sequence_return_counts_usage_and_manifest(tempora
         assert list(runs.made) == [first], "the second run starts after the first one"
         for number in (1, 2):
             key = f"{handle.id}-{number}"
-            await end(temporal, runs, key, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, **COUNTED)
+            await end(
+                temporal, runs, key, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, **COUNTED
+            )
         results = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert [result["name"] for result in results] == [first, f"{handle.id}-2"]
     for result in results:
@@ -89,11 +100,20 @@ async def test_two_children_in_sequence_return_counts_usage_and_manifest(tempora
         assert result["output"]["manifest"] == "s3://records/out/a/manifest.json"
 
 
-async def test_a_child_that_fails_is_a_typed_error_with_the_result(temporal: Client, task_queue: str) -> None:
+async def test_a_child_that_fails_is_a_typed_error_with_the_result(
+    temporal: Client, task_queue: str
+) -> None:
     runs = Runs()
     async with served(temporal, task_queue, runs), parent(temporal, task_queue) as handle:
         key = f"{handle.id}-1"
-        await end(temporal, runs, key, phase=Phase.FAILED, reason=Reason.ERROR_THRESHOLD_EXCEEDED, **COUNTED)
+        await end(
+            temporal,
+            runs,
+            key,
+            phase=Phase.FAILED,
+            reason=Reason.ERROR_THRESHOLD_EXCEEDED,
+            **COUNTED,
+        )
         kind, message, details = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert list(runs.made) == [key]
     assert kind == Reason.ERROR_THRESHOLD_EXCEEDED

@@ -1,4 +1,5 @@
-"""What any Temporal client may ask of a submission while it is under way, on a real Temporal server; runs are kept in memory."""
+"""What any Temporal client may ask of a submission while it is under way, on a real Temporal
+server; runs are kept in memory."""
 
 import asyncio
 
@@ -119,7 +120,9 @@ async def test_the_progress_of_a_run_that_was_deleted_is_its_result(runs: FrontD
     assert (told["uid"], told["phase"], told["message"]) == (run.uid, "Succeeded", "9 of 9")
 
 
-async def test_a_run_that_is_being_created_has_a_progress_and_is_edited_when_it_exists(runs: FrontDoor) -> None:
+async def test_a_run_that_is_being_created_has_a_progress_and_is_edited_when_it_exists(
+    runs: FrontDoor,
+) -> None:
     runs.may_create.clear()
     handle = await runs.start()
     await until(lambda: bool(runs.asked))
@@ -133,7 +136,9 @@ async def test_a_run_that_is_being_created_has_a_progress_and_is_edited_when_it_
 
 
 @pytest.mark.parametrize("argument", [None, {"phase": "Succeeded"}])
-async def test_arguments_of_queries_and_updates_are_ignored(runs: FrontDoor, argument: object) -> None:
+async def test_arguments_of_queries_and_updates_are_ignored(
+    runs: FrontDoor, argument: object
+) -> None:
     handle = await submitted(runs)
     assert (await handle.query("progress", argument))["phase"] == "Running"
     await handle.execute_update("suspend", argument)

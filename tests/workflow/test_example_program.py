@@ -1,4 +1,5 @@
-"""The example of a program with Temporal's own client, against a real Temporal server and the workflow of the front door."""
+"""The example of a program with Temporal's own client, against a real Temporal server and the
+workflow of the front door."""
 
 import asyncio
 import json
@@ -45,7 +46,9 @@ async def test_a_program_prints_the_progress_and_the_result_of_its_run(
 ) -> None:
     runs = Runs()
     async with served(temporal, task_queue, runs):
-        with example_program(key, REQUEST, address=temporal_address, task_queue=task_queue) as program:
+        with example_program(
+            key, REQUEST, address=temporal_address, task_queue=task_queue
+        ) as program:
             assert program.stdout is not None
             lines = [await asyncio.to_thread(program.stdout.readline) for _ in range(2)]
             await end(temporal, runs, key, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
@@ -55,7 +58,11 @@ async def test_a_program_prints_the_progress_and_the_result_of_its_run(
     assert result_in(printed) == runs.results[runs.made[key].uid]
     asked = runs.asked[0].submission
     assert asked.config_ref is not None
-    assert (asked.namespace, asked.config_ref.name, asked.parameters) == ("team", "iris", {"day": "monday"})
+    assert (asked.namespace, asked.config_ref.name, asked.parameters) == (
+        "team",
+        "iris",
+        {"day": "monday"},
+    )
 
 
 async def test_a_program_prints_the_reason_and_the_result_of_a_failed_run(
@@ -63,7 +70,9 @@ async def test_a_program_prints_the_reason_and_the_result_of_a_failed_run(
 ) -> None:
     runs = Runs()
     async with served(temporal, task_queue, runs):
-        with example_program(key, REQUEST, address=temporal_address, task_queue=task_queue) as program:
+        with example_program(
+            key, REQUEST, address=temporal_address, task_queue=task_queue
+        ) as program:
             await end(temporal, runs, key, phase=Phase.FAILED, reason=Reason.INPUT_FAILED)
             _, printed = await printed_by(program)
     assert program.returncode == 1
@@ -78,7 +87,9 @@ async def test_a_program_that_is_started_again_attaches_to_its_run(
     async with served(temporal, task_queue, runs):
         with example_program(key, REQUEST, address=temporal_address, task_queue=task_queue):
             await until(lambda: key in runs.made)
-        with example_program(key, REQUEST, address=temporal_address, task_queue=task_queue) as again:
+        with example_program(
+            key, REQUEST, address=temporal_address, task_queue=task_queue
+        ) as again:
             assert again.stdout is not None
             await asyncio.to_thread(again.stdout.readline)
             await end(temporal, runs, key, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
@@ -92,7 +103,9 @@ async def test_ctrl_c_cancels_the_run_of_a_program(
 ) -> None:
     runs = Runs()
     async with served(temporal, task_queue, runs):
-        with example_program(key, REQUEST, address=temporal_address, task_queue=task_queue) as program:
+        with example_program(
+            key, REQUEST, address=temporal_address, task_queue=task_queue
+        ) as program:
             assert program.stdout is not None
             for _ in range(2):  # the second line is printed while it waits
                 await asyncio.to_thread(program.stdout.readline)

@@ -1,4 +1,5 @@
-"""Following a launch by signals: its cost in events, and signals that are early, late, repeated or forged."""
+"""Following a launch by signals: its cost in events, and signals that are early, late, repeated or
+forged."""
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus
@@ -15,7 +16,8 @@ MAX_EVENTS = 18
 """Of a run with one attempt and a clock, however long it lasts."""
 
 MAX_FURTHER_EVENTS = 12
-"""Of each further attempt without a clock: signal 1, two workflow tasks 6, back-off timer 2, three local activities 3."""
+"""Of each further attempt without a clock: signal 1, two workflow tasks 6, back-off timer 2, three
+local activities 3."""
 
 
 async def count_events(handle: Handle) -> int:
@@ -23,7 +25,9 @@ async def count_events(handle: Handle) -> int:
 
 
 @pytest.mark.parametrize("seconds", [60, 30 * 86_400])
-async def test_a_run_with_a_clock_costs_at_most_18_events_however_long_it_lasts(staged: Staged, seconds: int) -> None:
+async def test_a_run_with_a_clock_costs_at_most_18_events_however_long_it_lasts(
+    staged: Staged, seconds: int
+) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=seconds)], timeout_seconds=40 * 86_400)
     async with staged.run(cluster) as stage:
         await stage.succeeds()
@@ -59,7 +63,9 @@ async def test_a_forged_early_start_does_not_shorten_the_deadline(staged: Staged
     cluster = Cluster(plans=[succeeds(starts_after=100, ends_after=50)], timeout_seconds=60)
     async with staged.run(cluster, seconds=20) as stage:
         [job] = cluster.jobs.values()
-        forged = Started(job_uid=job.uid, launch=1, pod_uid="forged", started_at="2020-01-01T00:00:00Z")
+        forged = Started(
+            job_uid=job.uid, launch=1, pod_uid="forged", started_at="2020-01-01T00:00:00Z"
+        )
         await stage.handle.signal(STARTED_SIGNAL, forged)
         await stage.succeeds()
     assert job.stopped_at is None
@@ -74,7 +80,8 @@ async def test_signals_about_other_jobs_are_ignored(staged: Staged) -> None:
 
 
 async def test_the_time_of_a_pod_whose_loss_nobody_saw_counts(staged: Staged) -> None:
-    """The observer changed meanwhile: the new one signals the start of the next Pod, and nothing else."""
+    """The observer changed meanwhile: the new one signals the start of the next Pod, and nothing
+    else."""
     evicted = Plan(starts_after=50, taken_after=40, disruptions=1, ends_after=None)
     cluster = Cluster(plans=[evicted], timeout_seconds=100, is_loss_unseen=True)
     assert (await staged.failure(cluster)).type == Reason.DEADLINE_EXCEEDED
@@ -104,8 +111,13 @@ async def test_a_signal_during_a_stop_does_not_shorten_the_grace_period(staged: 
 
 async def test_a_back_off_publishes_which_launch_ended_and_the_time_used(staged: Staged) -> None:
     failing = Plan(ends_after=40, verdict=fails().verdict)
-    await staged.success(cluster := Cluster(plans=[failing, failing, succeeds()], timeout_seconds=1000))
-    assert [(one.launch, round(one.seconds_used)) for one in cluster.published] == [(2, 40), (3, 80)]
+    await staged.success(
+        cluster := Cluster(plans=[failing, failing, succeeds()], timeout_seconds=1000)
+    )
+    assert [(one.launch, round(one.seconds_used)) for one in cluster.published] == [
+        (2, 40),
+        (3, 80),
+    ]
 
 
 async def test_a_back_off_publishes_which_attempts_do_not_count(staged: Staged) -> None:

@@ -25,7 +25,9 @@ class BusyLanes:
     async def run(self, queue: str) -> None:
         limit = timedelta(minutes=1)
         tasks = [
-            workflow.execute_activity("hang", task_queue=lane_queue(queue, lane), start_to_close_timeout=limit)
+            workflow.execute_activity(
+                "hang", task_queue=lane_queue(queue, lane), start_to_close_timeout=limit
+            )
             for lane in LANES
         ]
         await asyncio.gather(*tasks)
@@ -42,7 +44,9 @@ async def test_lanes_with_activities_that_hang_stop_within_the_grace_period_of_o
         await asyncio.Event().wait()
 
     lanes = lane_workers(temporal, [hang], task_queue=task_queue, slots=1, shutdown=GRACE)
-    main = Worker(temporal, task_queue=task_queue, workflows=[BusyLanes], graceful_shutdown_timeout=GRACE)
+    main = Worker(
+        temporal, task_queue=task_queue, workflows=[BusyLanes], graceful_shutdown_timeout=GRACE
+    )
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(serving([main, *lanes]))
         handle = await temporal.start_workflow(

@@ -13,7 +13,10 @@ MOMENTS = {
     "while it waits for its config": (Cluster(always_waits=Reason.CONFIG_NOT_FOUND), 30),
     "before its container starts": (Cluster(plans=[Plan(starts_after=1000)]), 30),
     "while it runs": (Cluster(plans=[Plan(ends_after=None)]), 30),
-    "while it runs with a deadline": (Cluster(plans=[Plan(ends_after=None)], timeout_seconds=1000), 30),
+    "while it runs with a deadline": (
+        Cluster(plans=[Plan(ends_after=None)], timeout_seconds=1000),
+        30,
+    ),
     "while it waits before its next attempt": (Cluster(plans=[fails()], backoff_limit=3), 10),
     "while its second attempt runs": (Cluster(plans=[fails(), Plan(ends_after=None)]), 60),
 }
@@ -63,7 +66,9 @@ async def test_a_job_that_is_being_created_is_stopped(staged: Staged) -> None:
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
-async def test_a_success_before_the_cancellation_stays_a_success(*, staged: Staged, is_deleted: bool) -> None:
+async def test_a_success_before_the_cancellation_stays_a_success(
+    *, staged: Staged, is_deleted: bool
+) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=20)], is_end_unseen=True)
     async with staged.run(cluster, seconds=60) as stage:
         cluster.is_deleted = is_deleted
@@ -73,7 +78,9 @@ async def test_a_success_before_the_cancellation_stays_a_success(*, staged: Stag
 
 
 @pytest.mark.parametrize("end", [None, fails().verdict], ids=["success", "failure"])
-async def test_a_cancellation_while_the_outcome_is_recorded_has_no_effect(staged: Staged, end: Verdict | None) -> None:
+async def test_a_cancellation_while_the_outcome_is_recorded_has_no_effect(
+    staged: Staged, end: Verdict | None
+) -> None:
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=0, verdict=end)], backoff_limit=0)
     cluster.may_record.clear()
     async with staged.run(cluster) as stage:

@@ -1,4 +1,5 @@
-"""A run's clocks: timeoutSeconds while its container is running, pendingTimeoutSeconds while it is waiting."""
+"""A run's clocks: timeoutSeconds while its container is running, pendingTimeoutSeconds while it is
+waiting."""
 
 from datetime import timedelta
 
@@ -13,13 +14,20 @@ from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-NEVER_RAN = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED, message="it waited too long")
+NEVER_RAN = Verdict(
+    kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED, message="it waited too long"
+)
 OUT_OF_TIME = Verdict(
-    kind=VerdictKind.OUT_OF_TIME, reason=Reason.DEADLINE_EXCEEDED, message="the deadline", exit_code=6
+    kind=VerdictKind.OUT_OF_TIME,
+    reason=Reason.DEADLINE_EXCEEDED,
+    message="the deadline",
+    exit_code=6,
 )
 
 
-async def test_a_deadline_that_passed_before_the_start_was_observed_fails_the_run(staged: Staged) -> None:
+async def test_a_deadline_that_passed_before_the_start_was_observed_fails_the_run(
+    staged: Staged,
+) -> None:
     """No worker was there while the container ran past its time."""
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=30, start_is_seen_after=100)
     error = await staged.failure(cluster)
@@ -30,13 +38,18 @@ async def test_a_deadline_that_passed_before_the_start_was_observed_fails_the_ru
 
 @pytest.mark.parametrize(
     ("starts_after", "limit", "reason"),
-    [(2, "timeout_seconds", "DeadlineExceeded"), (None, "pending_timeout_seconds", "PendingTimeout")],
+    [
+        (2, "timeout_seconds", "DeadlineExceeded"),
+        (None, "pending_timeout_seconds", "PendingTimeout"),
+    ],
 )
 async def test_a_stop_whose_result_was_lost_is_not_blamed_on_somebody_else(
     staged: Staged, starts_after: int | None, limit: str, reason: str
 ) -> None:
     cluster = Cluster(
-        plans=[Plan(starts_after=starts_after, ends_after=None)], backoff_limit=5, loses_result_of_stop=True
+        plans=[Plan(starts_after=starts_after, ends_after=None)],
+        backoff_limit=5,
+        loses_result_of_stop=True,
     )
     setattr(cluster, limit, 30)
     assert (await staged.failure(cluster)).type == reason
@@ -47,9 +60,12 @@ async def test_a_stop_whose_result_was_lost_is_not_blamed_on_somebody_else(
 async def test_a_start_that_is_signalled_along_with_the_end_of_the_stopped_launch_counts(
     staged: Staged, named: str
 ) -> None:
-    """A worker was killed after the stop at the deadline; the next one signals both, and the workflow knows of neither."""
+    """A worker was killed after the stop at the deadline; the next one signals both, and the
+    workflow knows of neither."""
     cluster = Cluster(
-        plans=[Plan(ends_after=None, is_gone=True), succeeds()], timeout_seconds=10, start_is_seen_after=None
+        plans=[Plan(ends_after=None, is_gone=True), succeeds()],
+        timeout_seconds=10,
+        start_is_seen_after=None,
     )
     cluster.may_launch.clear()
     async with staged.run(cluster) as stage:
@@ -74,9 +90,13 @@ async def test_a_success_that_the_stop_finds_wins_over_the_deadline(staged: Stag
     assert cluster.stops
 
 
-async def test_a_failure_without_time_for_a_retry_is_reported_with_its_message(staged: Staged) -> None:
+async def test_a_failure_without_time_for_a_retry_is_reported_with_its_message(
+    staged: Staged,
+) -> None:
     cluster = Cluster(
-        plans=[Plan(ends_after=29, verdict=fails().verdict)], timeout_seconds=30, start_is_seen_after=None
+        plans=[Plan(ends_after=29, verdict=fails().verdict)],
+        timeout_seconds=30,
+        start_is_seen_after=None,
     )
     error = await staged.failure(cluster)
     assert error.type == "DeadlineExceeded"
@@ -133,7 +153,9 @@ async def test_an_edit_during_a_launch_overrides_what_the_launch_read(
         assert "timeoutSeconds of 300 s" in str(await stage.fails())
 
 
-async def test_a_runner_that_exits_at_its_deadline_fails_the_run_although_attempts_are_left(staged: Staged) -> None:
+async def test_a_runner_that_exits_at_its_deadline_fails_the_run_although_attempts_are_left(
+    staged: Staged,
+) -> None:
     plan = Plan(ends_after=99, verdict=OUT_OF_TIME)
     cluster = Cluster(plans=[plan], timeout_seconds=100, start_is_seen_after=None)
     error = await staged.failure(cluster)
@@ -144,7 +166,9 @@ async def test_a_runner_that_exits_at_its_deadline_fails_the_run_although_attemp
 async def test_a_runner_that_exits_at_a_deadline_that_was_raised_since_is_relaunched_uncounted(
     staged: Staged,
 ) -> None:
-    cluster = Cluster(plans=[Plan(ends_after=99, verdict=OUT_OF_TIME), succeeds()], timeout_seconds=100)
+    cluster = Cluster(
+        plans=[Plan(ends_after=99, verdict=OUT_OF_TIME), succeeds()], timeout_seconds=100
+    )
     async with staged.run(cluster, seconds=30) as stage:
         await stage.change_timeout(1000)
         await stage.succeeds()
@@ -156,12 +180,16 @@ async def test_a_runner_that_exits_at_a_deadline_that_was_raised_since_is_relaun
 
 async def test_a_pod_that_ended_before_it_started_is_relaunched_uncounted(staged: Staged) -> None:
     waited = Plan(starts_after=None, ends_after=600, verdict=NEVER_RAN)
-    cluster = Cluster(plans=[waited, waited, waited, succeeds()], timeout_seconds=50, backoff_limit=0)
+    cluster = Cluster(
+        plans=[waited, waited, waited, succeeds()], timeout_seconds=50, backoff_limit=0
+    )
     await staged.success(cluster)
     assert [job.request.attempt for job in cluster.jobs.values()] == [1, 1, 1, 1]
     assert [job.request.seconds_used for job in cluster.jobs.values()] == [0, 0, 0, 0]
     assert [job.request.waits for job in cluster.jobs.values()] == [0, 1, 2, 3]
-    assert [one.discarded_job_uid for one in cluster.published] == [job.uid for job in [*cluster.jobs.values()][:3]]
+    assert [one.discarded_job_uid for one in cluster.published] == [
+        job.uid for job in [*cluster.jobs.values()][:3]
+    ]
     assert [len(one.attempts) for one in cluster.published] == [1, 1, 1]
 
 
@@ -176,9 +204,12 @@ async def test_launches_that_never_ran_do_not_restart_the_pending_timeout(staged
     assert (last.stopped_at - first.created).total_seconds() == pytest.approx(1500, abs=5)
 
 
-async def test_running_time_does_not_count_as_waiting_time_of_the_next_attempt(staged: Staged) -> None:
+async def test_running_time_does_not_count_as_waiting_time_of_the_next_attempt(
+    staged: Staged,
+) -> None:
     cluster = Cluster(
-        plans=[Plan(ends_after=5000, verdict=fails().verdict), succeeds(starts_after=50)], pending_timeout_seconds=100
+        plans=[Plan(ends_after=5000, verdict=fails().verdict), succeeds(starts_after=50)],
+        pending_timeout_seconds=100,
     )
     await staged.success(cluster)
 
@@ -213,7 +244,9 @@ async def test_a_forged_start_without_a_valid_time_is_dropped(staged: Staged) ->
 
 
 async def test_a_run_whose_pods_are_disrupted_too_often_is_stopped(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(taken_after=10, disruptions=5)], max_disruptions=2, backoff_limit=9)
+    cluster = Cluster(
+        plans=[Plan(taken_after=10, disruptions=5)], max_disruptions=2, backoff_limit=9
+    )
     error = await staged.failure(cluster)
     [job] = cluster.jobs.values()
     assert error.type == "DisruptedTooOften"
@@ -225,13 +258,19 @@ async def test_a_replacement_pod_that_waits_too_long_is_stopped(staged: Staged) 
     plan = Plan(starts_after=80, taken_after=10, disruptions=1)
     cluster = Cluster(plans=[plan], pending_timeout_seconds=100, timeout_seconds=1000)
     await staged.success(cluster)
-    cluster = Cluster(plans=[Plan(starts_after=80, taken_after=10, disruptions=1)], pending_timeout_seconds=60)
+    cluster = Cluster(
+        plans=[Plan(starts_after=80, taken_after=10, disruptions=1)], pending_timeout_seconds=60
+    )
     assert (await staged.failure(cluster)).type == "PendingTimeout"
 
 
-async def test_a_container_that_started_just_before_the_pending_timeout_continues(staged: Staged) -> None:
+async def test_a_container_that_started_just_before_the_pending_timeout_continues(
+    staged: Staged,
+) -> None:
     cluster = Cluster(
-        plans=[succeeds(starts_after=50, ends_after=500)], pending_timeout_seconds=100, start_is_seen_after=None
+        plans=[succeeds(starts_after=50, ends_after=500)],
+        pending_timeout_seconds=100,
+        start_is_seen_after=None,
     )
     await staged.success(cluster)
     [job] = cluster.jobs.values()

@@ -1,4 +1,5 @@
-"""Runs on a real Temporal server, for behaviour in which the time-skipping server differs from it."""
+"""Runs on a real Temporal server, for behaviour in which the time-skipping server differs from
+it."""
 
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
@@ -22,8 +23,12 @@ async def test_a_successful_run_costs_at_most_35_events(temporal: Client) -> Non
 
 
 async def test_a_failed_run_is_listed_as_a_failed_workflow(temporal: Client) -> None:
-    cluster = Cluster(plans=[Plan(starts_after=0, ends_after=0, verdict=fails().verdict)], backoff_limit=0)
-    async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
+    cluster = Cluster(
+        plans=[Plan(starts_after=0, ends_after=0, verdict=fails().verdict)], backoff_limit=0
+    )
+    async with on_stage(
+        WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000
+    ) as stage:
         handle = await stage.start()
         assert (await failure_of(handle)).type == "InferenceFailed"
         assert (await handle.describe()).status is WorkflowExecutionStatus.FAILED
@@ -36,7 +41,9 @@ async def test_a_long_wait_continues_as_new_with_the_runs_state(temporal: Client
     async def has_failed_once() -> bool:
         return bool(cluster.published)
 
-    async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
+    async with on_stage(
+        WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000
+    ) as stage:
         handle = await stage.start()
         await until(has_failed_once)
         cluster.always_waits = Reason.CONFIG_NOT_FOUND
@@ -59,7 +66,9 @@ FLOOD = 60
 """Signals at a time; after a few hundred events the server suggests to continue as new."""
 
 
-async def test_a_launch_with_a_long_history_continues_as_new_and_its_job_goes_on(temporal: Client) -> None:
+async def test_a_launch_with_a_long_history_continues_as_new_and_its_job_goes_on(
+    temporal: Client,
+) -> None:
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=None)], timeout_seconds=3600)
     environment = WorkflowEnvironment.from_client(temporal)
     async with on_stage(environment, cluster, cached_workflows=1000) as stage:
@@ -82,7 +91,9 @@ async def test_a_launch_with_a_long_history_continues_as_new_and_its_job_goes_on
     assert cluster.outcome.started_at is not None
 
 
-async def test_an_edit_that_is_being_read_is_not_lost_when_the_run_continues_as_new(temporal: Client) -> None:
+async def test_an_edit_that_is_being_read_is_not_lost_when_the_run_continues_as_new(
+    temporal: Client,
+) -> None:
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=None)], timeout_seconds=3600)
     environment = WorkflowEnvironment.from_client(temporal)
     async with on_stage(environment, cluster, cached_workflows=1000) as stage:
@@ -107,7 +118,9 @@ async def test_an_edit_that_is_being_read_is_not_lost_when_the_run_continues_as_
         stage.started.clear()
 
 
-async def test_a_run_whose_history_is_long_after_an_attempt_continues_as_new(temporal: Client) -> None:
+async def test_a_run_whose_history_is_long_after_an_attempt_continues_as_new(
+    temporal: Client,
+) -> None:
     failing = Plan(starts_after=0, ends_after=0, verdict=fails().verdict)
     cluster = Cluster(plans=[failing, AT_ONCE])
     environment = WorkflowEnvironment.from_client(temporal)

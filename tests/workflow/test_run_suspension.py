@@ -1,4 +1,5 @@
-"""A run that is suspended keeps what it has committed, holds no Job, and continues with its remaining time."""
+"""A run that is suspended keeps what it has committed, holds no Job, and continues with its
+remaining time."""
 
 import pytest
 
@@ -10,8 +11,9 @@ from workflows.messages import SpecChanged, Verdict, VerdictKind
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DAY = 80_000
-"""Seconds of about a day, and not a multiple of the six hours after which a suspended run checks its spec: if a workflow cancels a
-timer just as it fires, the time-skipping server loses the workflow task (temporalio/sdk-java#3088)."""
+"""Seconds of about a day, and not a multiple of the six hours after which a suspended run checks
+its spec: if a workflow cancels a timer just as it fires, the time-skipping server loses the
+workflow task (temporalio/sdk-java#3088)."""
 
 
 async def looks(cluster: Cluster, count: int) -> None:
@@ -32,7 +34,9 @@ async def suspend_for(stage: Stage, seconds: float) -> None:
     await stage.suspend(is_suspended=False)
 
 
-async def test_a_running_run_is_stopped_and_continues_in_another_job_when_it_is_resumed(staged: Staged) -> None:
+async def test_a_running_run_is_stopped_and_continues_in_another_job_when_it_is_resumed(
+    staged: Staged,
+) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None), succeeds()], backoff_limit=0)
     async with staged.run(cluster, seconds=50) as stage:
         await suspend_for(stage, DAY)
@@ -43,11 +47,17 @@ async def test_a_running_run_is_stopped_and_continues_in_another_job_when_it_is_
     assert first.stopped_after == pytest.approx(50, abs=3)
     assert (second.created - first.stopped_at).total_seconds() == pytest.approx(DAY, abs=5)
     assert (second.request.launch, second.request.attempt) == (2, 1)
-    assert [(item.launch, item.attempt, item.reason) for item in second.request.attempts] == [(1, 1, "Suspended")]
+    assert [(item.launch, item.attempt, item.reason) for item in second.request.attempts] == [
+        (1, 1, "Suspended")
+    ]
 
 
-async def test_a_run_that_is_created_suspended_has_no_job_until_it_is_resumed(staged: Staged) -> None:
-    cluster = Cluster(is_suspended=True, pending_timeout_seconds=100, plans=[succeeds(starts_after=50)])
+async def test_a_run_that_is_created_suspended_has_no_job_until_it_is_resumed(
+    staged: Staged,
+) -> None:
+    cluster = Cluster(
+        is_suspended=True, pending_timeout_seconds=100, plans=[succeeds(starts_after=50)]
+    )
     async with staged.run(cluster, seconds=DAY) as stage:
         assert not cluster.jobs
         await stage.suspend(is_suspended=False)
@@ -69,7 +79,9 @@ async def test_a_suspended_run_continues_with_the_time_that_it_had_left(staged: 
     assert (second.stopped_at - second.started).total_seconds() == pytest.approx(60, abs=4)
 
 
-async def test_time_that_ran_without_a_limit_counts_against_one_that_is_set_while_suspended(staged: Staged) -> None:
+async def test_time_that_ran_without_a_limit_counts_against_one_that_is_set_while_suspended(
+    staged: Staged,
+) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], start_is_seen_after=None)
     async with staged.run(cluster, seconds=42) as stage:
         await stage.suspend()
@@ -85,7 +97,8 @@ async def test_time_that_ran_without_a_limit_counts_against_one_that_is_set_whil
 
 async def test_a_run_that_waits_for_its_start_is_suspended(staged: Staged) -> None:
     cluster = Cluster(
-        plans=[Plan(starts_after=None, ends_after=None), succeeds(starts_after=50)], pending_timeout_seconds=100
+        plans=[Plan(starts_after=None, ends_after=None), succeeds(starts_after=50)],
+        pending_timeout_seconds=100,
     )
     async with staged.run(cluster, seconds=60) as stage:
         await suspend_for(stage, DAY)
@@ -103,9 +116,12 @@ async def test_a_run_that_waits_for_its_config_is_suspended(staged: Staged) -> N
         await stage.succeeds()
 
 
-async def test_a_run_that_waits_before_its_next_attempt_is_suspended_at_once(staged: Staged) -> None:
+async def test_a_run_that_waits_before_its_next_attempt_is_suspended_at_once(
+    staged: Staged,
+) -> None:
     cluster = Cluster(plans=[fails(), fails(), succeeds()], backoff_limit=3)
-    async with staged.run(cluster, seconds=30) as stage:  # the second attempt has failed; 20 seconds of back-off
+    # the second attempt has failed; 20 seconds of back-off
+    async with staged.run(cluster, seconds=30) as stage:
         before = cluster.looks[-1]
         await suspend_for(stage, DAY)
         await stage.succeeds()
@@ -121,7 +137,9 @@ async def test_a_success_that_the_stop_finds_ends_the_suspended_run(staged: Stag
         await stage.succeeds()
 
 
-async def test_a_job_that_is_being_created_when_the_run_is_suspended_is_stopped(staged: Staged) -> None:
+async def test_a_job_that_is_being_created_when_the_run_is_suspended_is_stopped(
+    staged: Staged,
+) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None), succeeds()])
     cluster.may_launch.clear()
     async with staged.run(cluster) as stage:
@@ -136,7 +154,9 @@ async def test_a_job_that_is_being_created_when_the_run_is_suspended_is_stopped(
     assert second.request.attempt == 1
 
 
-async def test_a_workflow_that_takes_over_a_suspended_run_stops_the_job_that_it_finds(staged: Staged) -> None:
+async def test_a_workflow_that_takes_over_a_suspended_run_stops_the_job_that_it_finds(
+    staged: Staged,
+) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None), succeeds()])
     async with staged(cluster) as stage:
         lost = await stage.start()
@@ -166,7 +186,9 @@ async def test_a_workflow_that_takes_over_after_the_stop_counts_no_attempt(stage
 
 
 @pytest.mark.parametrize("is_created_suspended", [False, True])
-async def test_a_suspended_run_can_be_cancelled(staged: Staged, *, is_created_suspended: bool) -> None:
+async def test_a_suspended_run_can_be_cancelled(
+    staged: Staged, *, is_created_suspended: bool
+) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], is_suspended=is_created_suspended)
     async with staged.run(cluster, seconds=50) as stage:
         if not is_created_suspended:
@@ -177,7 +199,9 @@ async def test_a_suspended_run_can_be_cancelled(staged: Staged, *, is_created_su
     assert (cluster.outcome.phase, cluster.outcome.reason) == (Phase.FAILED, Reason.CANCELLED)
 
 
-async def test_a_suspended_run_costs_few_events_however_long_it_is_suspended(staged: Staged) -> None:
+async def test_a_suspended_run_costs_few_events_however_long_it_is_suspended(
+    staged: Staged,
+) -> None:
     cluster = Cluster(is_suspended=True)
     async with staged.run(cluster, seconds=30 * DAY) as stage:
         assert not (await stage.handle.describe()).raw_description.pending_activities
@@ -188,7 +212,9 @@ async def test_a_suspended_run_costs_few_events_however_long_it_is_suspended(sta
 async def test_suspending_and_resuming_costs_at_most_20_events(staged: Staged) -> None:
     lengths = []
     for times in (1, 2):
-        cluster = Cluster(plans=[*[Plan(ends_after=None)] * times, succeeds()], start_is_seen_after=None)
+        cluster = Cluster(
+            plans=[*[Plan(ends_after=None)] * times, succeeds()], start_is_seen_after=None
+        )
         async with staged(cluster) as stage:
             await stage.start()
             for _ in range(times):

@@ -23,7 +23,9 @@ async def test_a_signal_makes_a_waiting_run_check_at_once(staged: Staged) -> Non
     assert (second - first).total_seconds() == pytest.approx(100, abs=5)
 
 
-async def test_a_waiting_run_checks_after_ten_minutes_and_then_less_and_less_often(staged: Staged) -> None:
+async def test_a_waiting_run_checks_after_ten_minutes_and_then_less_and_less_often(
+    staged: Staged,
+) -> None:
     waits = [Reason.CONFIG_NOT_FOUND, Reason.CONFIG_NOT_READY, *[Reason.MODEL_NOT_READY] * 6]
     cluster = Cluster(waits=waits)
     await staged.success(cluster)
@@ -66,7 +68,9 @@ async def test_a_waiting_run_fails_when_its_pending_timeout_expires(staged: Stag
         error = await stage.fails()
         closed = (await stage.handle.describe()).close_time
     assert error.type == "PendingTimeout"
-    assert "the run waited longer than pendingTimeoutSeconds: it waits: ConfigNotFound" in str(error)
+    assert "the run waited longer than pendingTimeoutSeconds: it waits: ConfigNotFound" in str(
+        error
+    )
     assert closed is not None
     assert (closed - cluster.looks[0]).total_seconds() == pytest.approx(1500, abs=5)
     assert not cluster.jobs
@@ -80,21 +84,27 @@ async def test_a_run_deleted_while_it_waits_ends_at_its_next_check(staged: Stage
         assert (await stage.result())["reason"] == "RunDeleted"
 
 
-async def test_an_edit_of_the_timeout_while_the_run_waits_applies_to_the_launch(staged: Staged) -> None:
+async def test_an_edit_of_the_timeout_while_the_run_waits_applies_to_the_launch(
+    staged: Staged,
+) -> None:
     cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND], plans=[Plan(ends_after=None)])
     async with staged.run(cluster, seconds=30) as stage:
         await stage.change_timeout(77)
         assert "timeoutSeconds of 77 s" in str(await stage.fails())
 
 
-async def test_unwatched_reasons_are_checked_soon_and_then_at_growing_intervals(staged: Staged) -> None:
+async def test_unwatched_reasons_are_checked_soon_and_then_at_growing_intervals(
+    staged: Staged,
+) -> None:
     cluster = Cluster(waits=[Reason.QUOTA_EXCEEDED] * 8)
     await staged.success(cluster)
     pauses = cluster.pauses
     assert pauses == pytest.approx([15, 30, 60, 120, 240, 480, 600, 600], abs=3)
 
 
-async def test_a_wait_that_nobody_watches_is_checked_soon_although_its_reason_is_watched(staged: Staged) -> None:
+async def test_a_wait_that_nobody_watches_is_checked_soon_although_its_reason_is_watched(
+    staged: Staged,
+) -> None:
     """The Service behind a model that is ready may be missing."""
     cluster = Cluster(waits=[Reason.MODEL_NOT_READY] * 3, waits_unwatched=True)
     await staged.success(cluster)
@@ -118,7 +128,9 @@ async def test_a_run_that_temporal_forgot_fails_with_what_came_before_after_its_
 ) -> None:
     lost = Attempt(launch=3, attempt=2, reason=Reason.POD_LOST)
     progress = RunProgress(launch=4, attempt=3, attempts=(lost,), seconds_used=60)
-    cluster = Cluster(always_waits=Reason.MODEL_NOT_READY, pending_timeout_seconds=60, progress_at_wait=progress)
+    cluster = Cluster(
+        always_waits=Reason.MODEL_NOT_READY, pending_timeout_seconds=60, progress_at_wait=progress
+    )
     error = await staged.failure(cluster)
     assert error.type == Reason.PENDING_TIMEOUT
     assert [(one.launch, one.is_final) for one in cluster.verifications][-1] == (3, True)

@@ -1,4 +1,5 @@
-"""The sandbox catches what workflow code must not do, in the definitions of the product and in what they import.
+"""The sandbox catches what workflow code must not do, in the definitions of the product and in what
+they import.
 
 All tests of workflows run in it; the deployed worker executes the same code without it.
 """
@@ -9,13 +10,21 @@ from importlib.util import find_spec
 import pytest
 from temporalio.client import Client
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import RestrictedWorkflowAccessError, SandboxedWorkflowRunner
+from temporalio.worker.workflow_sandbox import (
+    RestrictedWorkflowAccessError,
+    SandboxedWorkflowRunner,
+)
 
 from tests.workflow import clock_reading
 from tests.workflow.sandbox import PASSED_THROUGH, sandboxed_plugin
 from tests.workflow.submissions import until
 
-DEFINITIONS = ("workflows.cleanup", "workflows.inference_run", "workflows.launch_following", "workflows.submit")
+DEFINITIONS = (
+    "workflows.cleanup",
+    "workflows.inference_run",
+    "workflows.launch_following",
+    "workflows.submit",
+)
 
 
 @pytest.mark.parametrize("definition", clock_reading.ALL)
@@ -24,7 +33,10 @@ async def test_a_workflow_that_is_not_deterministic_fails(
 ) -> None:
     async with Worker(temporal, task_queue=task_queue, workflows=[definition]):
         handle = await temporal.start_workflow(
-            definition.__name__, id=task_queue, task_queue=task_queue, run_timeout=timedelta(seconds=30)
+            definition.__name__,
+            id=task_queue,
+            task_queue=task_queue,
+            run_timeout=timedelta(seconds=30),
         )
         await until(lambda: RestrictedWorkflowAccessError.__name__ in caplog.text)
         await handle.terminate()

@@ -43,7 +43,9 @@ with (
 WAIT_SECONDS = 90
 
 
-def scheduled(expression: str = "0 9 * * MON", *, uid: str | None = None, **spec: object) -> RunSchedule:
+def scheduled(
+    expression: str = "0 9 * * MON", *, uid: str | None = None, **spec: object
+) -> RunSchedule:
     metadata = {"name": "nightly", "namespace": "team", "uid": uid or str(uuid.uuid4())}
     given = {"configRef": {"name": "iris"}, "schedule": expression, **spec}
     return schedule_of(parse_run({"metadata": metadata, "spec": given}), now=datetime.now(UTC))
@@ -52,7 +54,9 @@ def scheduled(expression: str = "0 9 * * MON", *, uid: str | None = None, **spec
 @pytest.fixture
 def schedules(temporal: Client, task_queue: str) -> TemporalSchedules:
     attributes = SearchAttributes(temporal, installation="here")
-    return TemporalSchedules(temporal, installation="here", task_queue=task_queue, attributes=attributes)
+    return TemporalSchedules(
+        temporal, installation="here", task_queue=task_queue, attributes=attributes
+    )
 
 
 async def described(client: Client, schedule: RunSchedule) -> ScheduleDescription:
@@ -61,12 +65,21 @@ async def described(client: Client, schedule: RunSchedule) -> ScheduleDescriptio
 
 @pytest.mark.parametrize(
     "expression",
-    ["* * * * *", "*/7 3,5 * * *", "0 0 13 * FRI", "30 6-18/4 * * mon-fri", "0 0 29 2 *", "59 23 1,15,16 MAR-JUN 7"],
+    [
+        "* * * * *",
+        "*/7 3,5 * * *",
+        "0 0 13 * FRI",
+        "30 6-18/4 * * mon-fri",
+        "0 0 29 2 *",
+        "59 23 1,15,16 MAR-JUN 7",
+    ],
 )
 async def test_a_schedule_that_is_as_it_should_be_is_not_written_again(
     temporal: Client, schedules: TemporalSchedules, expression: str
 ) -> None:
-    wanted = scheduled(expression, timeZone="America/New_York", startingDeadlineSeconds=10, suspend=True)
+    wanted = scheduled(
+        expression, timeZone="America/New_York", startingDeadlineSeconds=10, suspend=True
+    )
     await schedules.ensure(wanted, config="iris")
     await schedules.ensure(wanted, config="iris")
     assert (await described(temporal, wanted)).info.last_updated_at is None
@@ -96,7 +109,9 @@ async def test_an_edit_is_in_the_schedules_own_description(
     assert found.schedule.spec.time_zone_name == after.time_zone
     assert found.schedule.policy.catchup_window == timedelta(seconds=after.catch_up_seconds)
     assert (found.schedule.spec.jitter or timedelta()) == timedelta(seconds=after.jitter_seconds)
-    expected = {ConcurrencyPolicy.FORBID: "SKIP", ConcurrencyPolicy.REPLACE: "CANCEL_OTHER"}[after.policy]
+    expected = {ConcurrencyPolicy.FORBID: "SKIP", ConcurrencyPolicy.REPLACE: "CANCEL_OTHER"}[
+        after.policy
+    ]
     assert found.schedule.policy.overlap.name == expected
     await schedules.ensure(after, config="iris")
     assert (await described(temporal, after)).info.last_updated_at == found.info.last_updated_at
@@ -116,14 +131,21 @@ async def test_another_config_is_in_the_search_attributes_of_the_schedule_and_of
     assert (await described(temporal, wanted)).info.last_updated_at == found.info.last_updated_at
 
 
-async def test_schedules_with_jitter_fire_at_different_moments_after_they_are_due(schedules: TemporalSchedules) -> None:
-    fires = [await schedules.ensure(scheduled("0 9 * * *", jitterSeconds=600), config="iris") for _ in range(5)]
+async def test_schedules_with_jitter_fire_at_different_moments_after_they_are_due(
+    schedules: TemporalSchedules,
+) -> None:
+    fires = [
+        await schedules.ensure(scheduled("0 9 * * *", jitterSeconds=600), config="iris")
+        for _ in range(5)
+    ]
     moments = {one.next_times[0] for one in fires}
     assert len(moments) > 1
     assert all(0 <= moment.minute < 10 and moment.hour == 9 for moment in moments)
 
 
-async def test_a_change_made_by_hand_is_undone(temporal: Client, schedules: TemporalSchedules) -> None:
+async def test_a_change_made_by_hand_is_undone(
+    temporal: Client, schedules: TemporalSchedules
+) -> None:
     wanted = scheduled()
     await schedules.ensure(wanted, config="iris")
     handle = temporal.get_schedule_handle(wanted.id)
@@ -163,14 +185,18 @@ async def test_deleting_and_pausing_a_schedule_that_is_not_there_is_success(
         await described(temporal, wanted)
 
 
-async def test_two_shims_at_once_make_one_schedule(temporal: Client, schedules: TemporalSchedules) -> None:
+async def test_two_shims_at_once_make_one_schedule(
+    temporal: Client, schedules: TemporalSchedules
+) -> None:
     wanted = scheduled()
     fires = await asyncio.gather(*(schedules.ensure(wanted, config="iris") for _ in range(4)))
     assert len({fire.next_times for fire in fires}) == 1
     assert (await described(temporal, wanted)).schedule.state.note == wanted.note
 
 
-async def test_a_schedule_carries_its_installation_and_its_run(temporal: Client, schedules: TemporalSchedules) -> None:
+async def test_a_schedule_carries_its_installation_and_its_run(
+    temporal: Client, schedules: TemporalSchedules
+) -> None:
     wanted = scheduled()
     await schedules.ensure(wanted, config="iris")
     run = {"namespace": "team", "name": "nightly", "uid": wanted.run.uid}
@@ -179,7 +205,8 @@ async def test_a_schedule_carries_its_installation_and_its_run(temporal: Client,
 
 @workflow.defn(name=WORKFLOW_TYPE)
 class Recorder:
-    """What a fire starts, in place of the front door: tells what it was given, and ends when told or cancelled."""
+    """What a fire starts, in place of the front door: tells what it was given, and ends when told
+    or cancelled."""
 
     def __init__(self) -> None:
         self._may_end = False
@@ -203,12 +230,16 @@ async def standing(client: Client, wanted: RunSchedule) -> tuple[list[str], int]
     """The states of what a schedule has started, oldest first, and how many fires it skipped."""
     found = await described(client, wanted)
     started = [action.action for action in found.info.recent_actions]
-    ids = [one.workflow_id for one in started if isinstance(one, ScheduleActionExecutionStartWorkflow)]
+    ids = [
+        one.workflow_id for one in started if isinstance(one, ScheduleActionExecutionStartWorkflow)
+    ]
     states = [(await client.get_workflow_handle(one).describe()).status for one in ids]
     return [state.name if state else "" for state in states], found.info.num_actions_skipped_overlap
 
 
-async def until_it_stands(client: Client, wanted: RunSchedule, expected: tuple[list[str], int]) -> None:
+async def until_it_stands(
+    client: Client, wanted: RunSchedule, expected: tuple[list[str], int]
+) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while (now := await standing(client, wanted)) != expected:
         assert time.monotonic() < deadline, f"it stands at {now}"
@@ -229,7 +260,11 @@ async def until_the_next_second() -> None:
     ],
 )
 async def test_a_fire_while_a_run_is_under_way_follows_the_policy(
-    temporal: Client, schedules: TemporalSchedules, task_queue: str, policy: str, expected: tuple[list[str], int]
+    temporal: Client,
+    schedules: TemporalSchedules,
+    task_queue: str,
+    policy: str,
+    expected: tuple[list[str], int],
 ) -> None:
     wanted = scheduled(concurrencyPolicy=policy)
     await schedules.ensure(wanted, config="iris")
@@ -266,7 +301,9 @@ async def test_the_schedules_of_another_installation_are_not_its_own(
 ) -> None:
     mine, theirs = scheduled(), scheduled()
     attributes = SearchAttributes(temporal, installation=task_queue)
-    neighbour = TemporalSchedules(temporal, installation=task_queue, task_queue=task_queue, attributes=attributes)
+    neighbour = TemporalSchedules(
+        temporal, installation=task_queue, task_queue=task_queue, attributes=attributes
+    )
     await neighbour.ensure(mine, config="iris")
     await schedules.ensure(theirs, config="iris")
     deadline = time.monotonic() + WAIT_SECONDS
@@ -294,11 +331,16 @@ EXPRESSIONS = (
 )
 
 
-async def matching_times(client: Client, wanted: RunSchedule, *, start: datetime, end: datetime) -> list[datetime]:
-    """When Temporal fires in that period, as the server says. Whether it counts the bounds themselves is not defined."""
+async def matching_times(
+    client: Client, wanted: RunSchedule, *, start: datetime, end: datetime
+) -> list[datetime]:
+    """When Temporal fires in that period, as the server says. Whether it counts the bounds
+    themselves is not defined."""
     found = []
     for day in range(0, (end - start).days, 8):  # the server returns a thousand times at most
-        request = ListScheduleMatchingTimesRequest(namespace=client.namespace, schedule_id=wanted.id)
+        request = ListScheduleMatchingTimesRequest(
+            namespace=client.namespace, schedule_id=wanted.id
+        )
         request.start_time.FromDatetime(start + timedelta(days=day))
         request.end_time.FromDatetime(min(end, start + timedelta(days=day + 8)))
         answer = await client.workflow_service.list_schedule_matching_times(request)
@@ -306,7 +348,9 @@ async def matching_times(client: Client, wanted: RunSchedule, *, start: datetime
     return found
 
 
-@pytest.mark.parametrize("zone", ["Asia/Kolkata", "Europe/Rome", "America/New_York", "Australia/Lord_Howe"])
+@pytest.mark.parametrize(
+    "zone", ["Asia/Kolkata", "Europe/Rome", "America/New_York", "Australia/Lord_Howe"]
+)
 @pytest.mark.parametrize("change", ["2026-03-20", "2026-10-20"])
 async def test_temporal_fires_when_the_schedule_should_while_clocks_change(
     temporal: Client, schedules: TemporalSchedules, zone: str, change: str
@@ -315,7 +359,12 @@ async def test_temporal_fires_when_the_schedule_should_while_clocks_change(
     start, end = now - timedelta(days=20), now + timedelta(days=28)
     for expression in EXPRESSIONS:
         metadata = {"name": "nightly", "namespace": "team", "uid": str(uuid.uuid4())}
-        given = {"configRef": {"name": "iris"}, "schedule": expression, "timeZone": zone, "suspend": True}
+        given = {
+            "configRef": {"name": "iris"},
+            "schedule": expression,
+            "timeZone": zone,
+            "suspend": True,
+        }
         wanted = schedule_of(parse_run({"metadata": metadata, "spec": given}), now=now)
         await schedules.ensure(wanted, config="iris")
         found = await matching_times(temporal, wanted, start=start, end=end)
@@ -337,4 +386,5 @@ async def test_the_next_times_of_temporal_are_those_that_inferrun_next_shows(
         times = fire_times(cron, time_zone=zone, after=now)
         expected = tuple(next(times) for _ in range(NEXT_TIMES_SHOWN + 1))
         assert shown, cron
-        assert shown in (expected[: len(shown)], expected[1 : len(shown) + 1]), cron  # one may have passed
+        # one may have passed
+        assert shown in (expected[: len(shown)], expected[1 : len(shown) + 1]), cron

@@ -1,4 +1,5 @@
-"""A run's clocks, also if Temporal's clock and the cluster's differ: each duration is measured by one of them."""
+"""A run's clocks, also if Temporal's clock and the cluster's differ: each duration is measured by
+one of them."""
 
 from datetime import timedelta
 
@@ -12,12 +13,16 @@ from workflows.signals import STARTED_SIGNAL, Started
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SKEWS = [timedelta(seconds=seconds) for seconds in (-30, -5, 0, 5, 30)]
-each_skew = pytest.mark.parametrize("ahead", SKEWS, ids=[f"{skew.total_seconds():+.0f}s" for skew in SKEWS])
+each_skew = pytest.mark.parametrize(
+    "ahead", SKEWS, ids=[f"{skew.total_seconds():+.0f}s" for skew in SKEWS]
+)
 
 
 @each_skew
 async def test_a_deadline_is_kept_and_costs_few_stops(staged: Staged, ahead: timedelta) -> None:
-    cluster = Cluster(plans=[Plan(starts_after=20, ends_after=None)], timeout_seconds=100, clock_ahead=ahead)
+    cluster = Cluster(
+        plans=[Plan(starts_after=20, ends_after=None)], timeout_seconds=100, clock_ahead=ahead
+    )
     error = await staged.failure(cluster)
     [job] = cluster.jobs.values()
     assert error.type == "DeadlineExceeded"
@@ -28,7 +33,9 @@ async def test_a_deadline_is_kept_and_costs_few_stops(staged: Staged, ahead: tim
     [attempt] = cluster.outcome.attempts
     assert attempt.start_time is not None
     assert attempt.completion_time is not None
-    assert (attempt.completion_time - attempt.start_time).total_seconds() == pytest.approx(100, abs=5)
+    assert (attempt.completion_time - attempt.start_time).total_seconds() == pytest.approx(
+        100, abs=5
+    )
 
 
 @each_skew
@@ -56,8 +63,14 @@ async def test_a_stop_that_comes_too_early_is_tried_again_when_the_time_is_over(
 
 
 @each_skew
-async def test_a_run_waits_as_long_as_pending_timeout_seconds_allows(staged: Staged, ahead: timedelta) -> None:
-    cluster = Cluster(plans=[Plan(starts_after=None, ends_after=None)], pending_timeout_seconds=100, clock_ahead=ahead)
+async def test_a_run_waits_as_long_as_pending_timeout_seconds_allows(
+    staged: Staged, ahead: timedelta
+) -> None:
+    cluster = Cluster(
+        plans=[Plan(starts_after=None, ends_after=None)],
+        pending_timeout_seconds=100,
+        clock_ahead=ahead,
+    )
     error = await staged.failure(cluster)
     [job] = cluster.jobs.values()
     assert error.type == "PendingTimeout"
@@ -69,7 +82,9 @@ async def test_a_run_waits_as_long_as_pending_timeout_seconds_allows(staged: Sta
 async def test_the_time_of_attempts_adds_up(staged: Staged, ahead: timedelta) -> None:
     """40 s of the first attempt, then what is left."""
     plans = [Plan(ends_after=40, verdict=fails().verdict), Plan(ends_after=None)]
-    cluster = Cluster(plans=plans, timeout_seconds=100, pending_timeout_seconds=60, clock_ahead=ahead)
+    cluster = Cluster(
+        plans=plans, timeout_seconds=100, pending_timeout_seconds=60, clock_ahead=ahead
+    )
     error = await staged.failure(cluster)
     _, second = cluster.jobs.values()
     assert error.type == "DeadlineExceeded"

@@ -40,7 +40,9 @@ async def end_one(client: Client, queue: str, *, workflow_id: str | None = None)
     handle = await runs.start(key=workflow_id)
     run = RunRef(namespace="team", name=submitted_run_name(handle.id), uid=f"uid-{uuid.uuid4()}")
     identity, memo = run_workflow_id(run), {"installation": INSTALLATION.id, "run": run}
-    executing = await client.start_workflow(messages.RUN_WORKFLOW, run, id=identity, task_queue=queue, memo=memo)
+    executing = await client.start_workflow(
+        messages.RUN_WORKFLOW, run, id=identity, task_queue=queue, memo=memo
+    )
     await executing.terminate()
     async with served(client, queue, runs):
         made = await runs.report(handle)
@@ -65,7 +67,9 @@ async def test_a_crowd_of_submissions_is_compared_with_earlier_ones_within_secon
     assert not any(found[2:])
 
 
-async def test_an_execution_on_another_task_queue_is_no_earlier_submission(temporal: Client, task_queue: str) -> None:
+async def test_an_execution_on_another_task_queue_is_no_earlier_submission(
+    temporal: Client, task_queue: str
+) -> None:
     ended = (await end_one(temporal, task_queue)).name
     own, other = (history_of(temporal, queue) for queue in (task_queue, "another"))
     deadline = time.monotonic() + WAIT_SECONDS
@@ -118,7 +122,9 @@ async def test_a_run_that_an_earlier_try_created_is_found_after_its_deletion(
     assert await history.find_deleted("other", run.name, since=since) is None
 
 
-@pytest.mark.parametrize("workflow_id", ["corp\\anna", "end'", '"', "a\tb\nc", "x" * 300 + "\\", "why?"])
+@pytest.mark.parametrize(
+    "workflow_id", ["corp\\anna", "end'", '"', "a\tb\nc", "x" * 300 + "\\", "why?"]
+)
 async def test_the_run_of_a_submission_is_found_whatever_its_id(
     temporal: Client, task_queue: str, workflow_id: str
 ) -> None:
@@ -138,13 +144,25 @@ async def test_the_run_of_a_submission_is_found_whatever_its_id(
 
 
 @pytest.mark.thorough
-async def test_the_ids_in_a_list_filter_are_those_that_it_finds(temporal: Client, task_queue: str) -> None:
-    characters = [one for one in (*map(chr, range(1, 128)), "é", "😀", "\u2028") if FILTERABLE_ID.fullmatch(one)]
-    ids = [f"{start}{task_queue}{end}" for one in characters for start, end in ((one, ""), ("", one), ("", f"{one}b"))]
+async def test_the_ids_in_a_list_filter_are_those_that_it_finds(
+    temporal: Client, task_queue: str
+) -> None:
+    characters = [
+        one
+        for one in (*map(chr, range(1, 128)), "é", "😀", "\u2028")
+        if FILTERABLE_ID.fullmatch(one)
+    ]
+    ids = [
+        f"{start}{task_queue}{end}"
+        for one in characters
+        for start, end in ((one, ""), ("", one), ("", f"{one}b"))
+    ]
     for one in ids:
         await (await temporal.start_workflow("Theirs", id=one, task_queue=task_queue)).terminate()
     literals, deadline = ", ".join(f"'{one}'" for one in ids), time.monotonic() + WAIT_SECONDS
-    while missing := set(ids) - {one.id async for one in temporal.list_workflows(f"WorkflowId IN ({literals})")}:
+    while missing := set(ids) - {
+        one.id async for one in temporal.list_workflows(f"WorkflowId IN ({literals})")
+    }:
         assert time.monotonic() < deadline, missing
         await asyncio.sleep(0.2)
     assert len(characters) > 90

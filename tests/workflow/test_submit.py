@@ -1,4 +1,5 @@
-"""SubmitInferenceRun on a real Temporal server; behind the seam of the activity table, runs are kept in memory."""
+"""SubmitInferenceRun on a real Temporal server; behind the seam of the activity table, runs are
+kept in memory."""
 
 import time
 import uuid
@@ -43,7 +44,9 @@ async def test_the_signal_of_the_runs_end_is_the_submissions_result(runs: FrontD
 
 async def test_a_run_that_failed_fails_its_submission_with_its_reason(runs: FrontDoor) -> None:
     handle = await runs.start()
-    run = await runs.report(handle, phase=Phase.FAILED, reason=Reason.INPUT_FAILED, message="the handler answered 500")
+    run = await runs.report(
+        handle, phase=Phase.FAILED, reason=Reason.INPUT_FAILED, message="the handler answered 500"
+    )
     error = await failure_of(handle)
     assert (error.type, error.non_retryable) == ("InputFailed", True)
     assert "the handler answered 500" in str(error)
@@ -78,8 +81,14 @@ async def test_nobody_can_follow_the_run_of_another_submission(runs: FrontDoor) 
         ({"configRef": "iris"}, "namespace: missing"),
         ({"namespace": "team"}, "configRef: missing"),
         ({"namespace": "team", "configRef": "iris", "timeoutSeconds": "soon"}, "timeoutSeconds: "),
-        ({"namespace": "team", "configRef": "iris", "dryRun": "yes"}, "dryRun: Input should be a valid boolean"),
-        ({"namespace": "team", "configRef": "iris", "timeout_second": 5}, "timeout_second: unknown field"),
+        (
+            {"namespace": "team", "configRef": "iris", "dryRun": "yes"},
+            "dryRun: Input should be a valid boolean",
+        ),
+        (
+            {"namespace": "team", "configRef": "iris", "timeout_second": 5},
+            "timeout_second: unknown field",
+        ),
         (
             {"namespace": "team", "configRef": "iris", "parameters": {"job_uid": "x"}},
             "parameters: 'job_uid' is reserved",
@@ -107,7 +116,9 @@ async def test_more_or_less_than_one_argument_fails_the_workflow(
     runs: FrontDoor, arguments: list[object], text: str
 ) -> None:
     key = f"args-{uuid.uuid4().hex[:8]}"
-    handle = await runs.client.start_workflow(WORKFLOW_TYPE, args=arguments, id=key, task_queue=runs.queue)
+    handle = await runs.client.start_workflow(
+        WORKFLOW_TYPE, args=arguments, id=key, task_queue=runs.queue
+    )
     assert text in await refusal_of(handle)
 
 
@@ -140,7 +151,11 @@ async def test_what_a_signal_is_given_is_left_out(runs: FrontDoor) -> None:
 
 async def test_a_workflow_with_a_cron_schedule_is_refused_once(runs: FrontDoor) -> None:
     handle = await runs.client.start_workflow(
-        WORKFLOW_TYPE, REQUEST, id=f"cron-{runs.queue}", task_queue=runs.queue, cron_schedule="@every 1s"
+        WORKFLOW_TYPE,
+        REQUEST,
+        id=f"cron-{runs.queue}",
+        task_queue=runs.queue,
+        cron_schedule="@every 1s",
     )
     error = await failure_of(handle)
     found = await handle.describe()
@@ -154,7 +169,11 @@ async def test_a_workflow_with_a_cron_schedule_is_refused_once(runs: FrontDoor) 
 async def test_a_retry_policy_of_the_start_does_not_repeat_a_run(runs: FrontDoor) -> None:
     policy = RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_attempts=3)
     handle = await runs.client.start_workflow(
-        WORKFLOW_TYPE, REQUEST, id=f"retried-{runs.queue}", task_queue=runs.queue, retry_policy=policy
+        WORKFLOW_TYPE,
+        REQUEST,
+        id=f"retried-{runs.queue}",
+        task_queue=runs.queue,
+        retry_policy=policy,
     )
     await runs.report(handle, phase=Phase.FAILED, reason=Reason.INPUT_FAILED)
     assert (await failure_of(handle)).type == "InputFailed"
@@ -207,7 +226,9 @@ async def test_a_rejection_is_the_submissions_failure(runs: FrontDoor) -> None:
     assert (error.type, str(error)) == ("RequestMismatch", "RequestMismatch: was used before")
 
 
-async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(runs: FrontDoor) -> None:
+async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(
+    runs: FrontDoor,
+) -> None:
     handle = await runs.start()
     await runs.made_by(handle)
     await handle.cancel()
@@ -217,7 +238,9 @@ async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(r
     assert await is_cancelled(handle)
 
 
-async def test_a_submission_cancelled_while_its_run_is_created_leaves_no_run_behind(runs: FrontDoor) -> None:
+async def test_a_submission_cancelled_while_its_run_is_created_leaves_no_run_behind(
+    runs: FrontDoor,
+) -> None:
     runs.may_create.clear()
     handle = await runs.start()
     await until(lambda: bool(runs.asked))
@@ -236,7 +259,9 @@ async def test_a_success_before_the_cancellation_is_kept(runs: FrontDoor) -> Non
     assert got["phase"] == "Succeeded"
 
 
-async def test_a_scheduled_submission_whose_parent_is_gone_deletes_the_schedule(runs: FrontDoor) -> None:
+async def test_a_scheduled_submission_whose_parent_is_gone_deletes_the_schedule(
+    runs: FrontDoor,
+) -> None:
     runs.answer = SubmissionStatus(standing=SubmissionState.NO_PARENT)
     argument = {"namespace": "team", "parent": {"name": "nightly", "uid": "u-9"}}
     handle = await runs.start(argument)
@@ -248,13 +273,18 @@ async def test_a_waiting_submission_holds_no_activity(runs: FrontDoor) -> None:
     handle = await runs.start()
     await runs.made_by(handle)
     deadline = time.monotonic() + WAIT_SECONDS
-    while not any(event.HasField("timer_started_event_attributes") for event in (await handle.fetch_history()).events):
+    while not any(
+        event.HasField("timer_started_event_attributes")
+        for event in (await handle.fetch_history()).events
+    ):
         assert time.monotonic() < deadline, "it does not wait"
     assert not (await handle.describe()).raw_description.pending_activities
     await handle.terminate()
 
 
-async def test_a_submission_continued_as_new_follows_its_run_and_creates_no_other(runs: FrontDoor) -> None:
+async def test_a_submission_continued_as_new_follows_its_run_and_creates_no_other(
+    runs: FrontDoor,
+) -> None:
     runs.may_create.clear()
     foreign = RunRef(namespace="team", name="foreign", uid="another")
     handle = await runs.start()

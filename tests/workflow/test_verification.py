@@ -13,22 +13,37 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 UNKNOWN = OutputFinding(state=OutputState.UNKNOWN, message="the store is down")
 MAX_VERIFICATION_EVENTS = 9
-"""Two local activities 2, signal 1, two workflow tasks 6; its timer is within the 12 of an attempt."""
+"""Two local activities 2, signal 1, two workflow tasks 6; its timer is within the 12 of an
+attempt."""
 
 
 def is_lost(*, kind: VerdictKind = VerdictKind.FAILED, may_retry: bool = True) -> Plan:
     """A Pod that disappears without a readable result."""
     verdict = Verdict(
-        kind=kind, reason=Reason.POD_LOST, message="the Pod no longer exists", may_retry=may_retry, is_unclear=True
+        kind=kind,
+        reason=Reason.POD_LOST,
+        message="the Pod no longer exists",
+        may_retry=may_retry,
+        is_unclear=True,
     )
     return Plan(verdict=verdict)
 
 
-async def test_a_lost_pod_that_had_committed_has_succeeded_at_its_first_attempt(staged: Staged) -> None:
+async def test_a_lost_pod_that_had_committed_has_succeeded_at_its_first_attempt(
+    staged: Staged,
+) -> None:
     cluster = Cluster(plans=[is_lost()], finding=COMMITTED)
     result = await staged.success(cluster)
-    assert (result["phase"], result["records"]["completed"], result["delivery"]) == ("Succeeded", 150, "ExactlyOnce")
-    assert (cluster.outcome.attempt, len(cluster.jobs), cluster.outcome.records) == (1, 1, COMMITTED.records)
+    assert (result["phase"], result["records"]["completed"], result["delivery"]) == (
+        "Succeeded",
+        150,
+        "ExactlyOnce",
+    )
+    assert (cluster.outcome.attempt, len(cluster.jobs), cluster.outcome.records) == (
+        1,
+        1,
+        COMMITTED.records,
+    )
     assert [attempt.reason for attempt in cluster.outcome.attempts] == [Reason.SUCCEEDED]
 
 
@@ -38,7 +53,10 @@ async def test_a_lost_pod_that_had_not_committed_is_retried(staged: Staged) -> N
     assert [request.is_final for request in cluster.verifications] == [False, False]
     assert [request.job_uid for request in cluster.verifications] == ["", "uid-verify-1"]
     assert len(cluster.jobs) == 2
-    assert [attempt.reason for attempt in cluster.outcome.attempts] == [Reason.POD_LOST, Reason.SUCCEEDED]
+    assert [attempt.reason for attempt in cluster.outcome.attempts] == [
+        Reason.POD_LOST,
+        Reason.SUCCEEDED,
+    ]
     assert "the output is not committed" in (cluster.outcome.attempts[0].message or "")
 
 
@@ -53,7 +71,10 @@ async def test_an_earlier_lost_pod_is_ruled_out_before_the_run_fails(staged: Sta
     cluster = Cluster(plans=[is_lost(), fails(may_retry=False)])
     error = await staged.failure(cluster)
     assert error.type == Reason.INFERENCE_FAILED
-    assert [(request.launch, request.is_final) for request in cluster.verifications[-2:]] == [(1, True), (1, True)]
+    assert [(request.launch, request.is_final) for request in cluster.verifications[-2:]] == [
+        (1, True),
+        (1, True),
+    ]
 
 
 async def test_an_earlier_lost_pod_that_commits_late_makes_the_run_succeed(staged: Staged) -> None:
@@ -70,13 +91,17 @@ async def test_a_clear_failure_is_not_verified(staged: Staged) -> None:
 
 
 async def test_a_deadline_during_the_commit_is_a_success(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=60, is_stop_unclear=True, finding=COMMITTED)
+    cluster = Cluster(
+        plans=[Plan(ends_after=None)], timeout_seconds=60, is_stop_unclear=True, finding=COMMITTED
+    )
     await staged.success(cluster)
     assert {request.is_final for request in cluster.verifications} == {True}
 
 
 @pytest.mark.parametrize("is_suspended", [False, True], ids=["cancelled", "suspended"])
-async def test_a_run_that_is_stopped_during_its_commit_has_succeeded(*, staged: Staged, is_suspended: bool) -> None:
+async def test_a_run_that_is_stopped_during_its_commit_has_succeeded(
+    *, staged: Staged, is_suspended: bool
+) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)
     async with staged.run(cluster, seconds=30) as stage:
         await (stage.suspend() if is_suspended else stage.handle.cancel())
@@ -136,8 +161,11 @@ async def test_a_verification_costs_few_events(staged: Staged) -> None:
 async def test_a_run_that_was_resumed_while_no_worker_was_there_continues_without_a_verification(
     staged: Staged,
 ) -> None:
-    """The worker that had suspended it was killed, and its Pod left nothing to read. A verification may take minutes."""
-    suspended = Verdict(kind=VerdictKind.SUSPENDED, reason=Reason.SUSPENDED, message="suspended", is_unclear=True)
+    """The worker that had suspended it was killed, and its Pod left nothing to read. A verification
+    may take minutes."""
+    suspended = Verdict(
+        kind=VerdictKind.SUSPENDED, reason=Reason.SUSPENDED, message="suspended", is_unclear=True
+    )
     cluster = Cluster(plans=[Plan(verdict=suspended), succeeds()], verification_seconds=None)
     await staged.success(cluster)
     assert not cluster.verifications

@@ -1,7 +1,8 @@
 """The Temporal server whose clock can be skipped: a run of hours takes a test no time.
 
-It is a Java program that server/pom.xml pins. Maven brings it once into the machine's cache, outside of the checkout, in
-a folder named after the pom; a folder is there whole or not at all. Nothing is skipped while an activity runs.
+It is a Java program that server/pom.xml pins. Maven brings it once into the machine's cache,
+outside of the checkout, in a folder named after the pom; a folder is there whole or not at all.
+Nothing is skipped while an activity runs.
 """
 
 import hashlib
@@ -20,7 +21,8 @@ class ServerMissing(Exception):
 
 
 def server_program() -> Path:
-    """The program to start with a port as its argument; the first time it is brought. Raises ServerMissing."""
+    """The program to start with a port as its argument; the first time it is brought. Raises
+    ServerMissing."""
     java = _program("java", package="default-jre-headless")
     folder = _cache() / f"time-skipping-{hashlib.sha256(POM.read_bytes()).hexdigest()[:16]}"
     if not folder.is_dir():
@@ -38,7 +40,11 @@ def _bring(folder: Path) -> None:
     partial = folder.with_name(f".{folder.name}-{os.getpid()}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(POM.parent, partial / "project")
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial / 'jars'}"]
+    goal = [
+        "dependency:copy-dependencies",
+        "-DincludeScope=runtime",
+        f"-DoutputDirectory={partial / 'jars'}",
+    ]
     command = [
         maven,
         "--batch-mode",
@@ -48,9 +54,13 @@ def _bring(folder: Path) -> None:
         str(partial / "project" / "pom.xml"),
         *goal,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_SECONDS, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=MAVEN_SECONDS, check=False
+    )
     if done.returncode:
-        raise ServerMissing(f"Maven could not bring the time-skipping server:\n{(done.stdout + done.stderr)[-2000:]}")
+        raise ServerMissing(
+            f"Maven could not bring the time-skipping server:\n{(done.stdout + done.stderr)[-2000:]}"
+        )
     try:
         (partial / "jars").rename(folder)
     except OSError:
@@ -62,9 +72,7 @@ def _bring(folder: Path) -> None:
 def _program(name: str, *, package: str) -> str:
     found = shutil.which(name)
     if found is None:
-        text = (
-            f"{name} is not on the PATH; the workflow tests need a time-skipping server (Debian: apt install {package})"
-        )
+        text = f"{name} is not on the PATH; the workflow tests need a time-skipping server (Debian: apt install {package})"
         raise ServerMissing(text)
     return found
 

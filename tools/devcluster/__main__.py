@@ -1,10 +1,21 @@
-"""`python3 -m tools.devcluster COMMAND`: the command line. A DevClusterError becomes a message on stderr and exit code 1."""
+"""`python3 -m tools.devcluster COMMAND`: the command line. A DevClusterError becomes a message on
+stderr and exit code 1."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from . import archives, binaries, cluster, docker, images, packages, servers_for_tests, venv, volumes
+from . import (
+    archives,
+    binaries,
+    cluster,
+    docker,
+    images,
+    packages,
+    servers_for_tests,
+    venv,
+    volumes,
+)
 from .console import error as print_error
 from .console import info
 from .errors import DevClusterError
@@ -20,7 +31,11 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="create or repair the cluster")
     up.add_argument(
-        "--images", choices=images.IMAGE_SETS, action="append", default=[], help="also build and load images"
+        "--images",
+        choices=images.IMAGE_SETS,
+        action="append",
+        default=[],
+        help="also build and load images",
     )
     commands.add_parser("down", help="delete the cluster and its data")
     commands.add_parser("status", help="show the state of each component")
@@ -33,17 +48,29 @@ def parser() -> argparse.ArgumentParser:
     load = commands.add_parser("load", help="load an image archive into the cluster")
     load.add_argument("archive", type=Path)
     image_sets = commands.add_parser("images", help="build images and load them into the cluster")
-    image_sets.add_argument("sets", nargs="*", metavar="SET", help=f"{', '.join(images.IMAGE_SETS)} (default: product)")
-    image = commands.add_parser("image", help="build an image from a directory and load it into the cluster")
+    image_sets.add_argument(
+        "sets", nargs="*", metavar="SET", help=f"{', '.join(images.IMAGE_SETS)} (default: product)"
+    )
+    image = commands.add_parser(
+        "image", help="build an image from a directory and load it into the cluster"
+    )
     image.add_argument("name")
     image.add_argument("folder", type=Path)
     image.add_argument("--dockerfile", type=Path, help="default: the directory's Dockerfile")
-    image_id = commands.add_parser("image-id", help="print the id of an image; nothing if it has not been built")
+    image_id = commands.add_parser(
+        "image-id", help="print the id of an image; nothing if it has not been built"
+    )
     image_id.add_argument("name")
-    engine = commands.add_parser("docker", help="provide a Docker engine until standard input is closed")
+    engine = commands.add_parser(
+        "docker", help="provide a Docker engine until standard input is closed"
+    )
     engine.add_argument("--image", nargs=2, metavar=("NAME", "FOLDER"), action="append", default=[])
-    commands.add_parser("test-servers", help="install the S3 server and the model server that only tests need")
-    commands.add_parser("kserve", help="compile KServe's controllers, which only the interoperability tests need")
+    commands.add_parser(
+        "test-servers", help="install the S3 server and the model server that only tests need"
+    )
+    commands.add_parser(
+        "kserve", help="compile KServe's controllers, which only the interoperability tests need"
+    )
     commands.add_parser("kueue", help="compile Kueue, which only the interoperability tests need")
     commands.add_parser("test-packages", help="install the Debian packages that only tests need")
     commands.add_parser("venv", help="make the checkout's .venv match the lock files")
@@ -72,12 +99,16 @@ def execute(arguments: argparse.Namespace) -> int:  # noqa: PLR0912 -- one case 
             images.load_all(_images_of(arguments.sets or ["product"]))
         case "image":
             folder = arguments.folder.resolve()
-            images.build_and_load(images.Image(arguments.name, folder, arguments.dockerfile or folder / "Dockerfile"))
+            images.build_and_load(
+                images.Image(arguments.name, folder, arguments.dockerfile or folder / "Dockerfile")
+            )
         case "image-id":
             info(images.current_id(arguments.name))
         case "docker":
             folders = [(name, Path(folder).resolve()) for name, folder in arguments.image]
-            docker.serve([images.Image(name, folder, folder / "Dockerfile") for name, folder in folders])
+            docker.serve(
+                [images.Image(name, folder, folder / "Dockerfile") for name, folder in folders]
+            )
         case "test-servers":
             servers_for_tests.provide()
         case "kserve":
@@ -96,7 +127,9 @@ def execute(arguments: argparse.Namespace) -> int:  # noqa: PLR0912 -- one case 
 def _images_of(sets: list[str]) -> list[images.Image]:
     unknown = [name for name in sets if name not in images.IMAGE_SETS]
     if unknown:
-        raise DevClusterError(f"unknown image set {unknown[0]}", fix=f"use one of: {', '.join(images.IMAGE_SETS)}")
+        raise DevClusterError(
+            f"unknown image set {unknown[0]}", fix=f"use one of: {', '.join(images.IMAGE_SETS)}"
+        )
     return [image for name in sets for image in images.IMAGE_SETS[name]]
 
 

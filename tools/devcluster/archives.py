@@ -39,7 +39,8 @@ def load(archive: Path, *, layout: Layout = LAYOUT) -> None:
     """Import a Docker or OCI archive into the cluster."""
     if not archive.is_file():
         raise DevClusterError(
-            f"image archive {archive} does not exist", fix="make load IMAGE=<file written by docker save>"
+            f"image archive {archive} does not exist",
+            fix="make load IMAGE=<file written by docker save>",
         )
     if context := existing_cluster.from_environment().context:
         kind.load_archive(archive, context=context)
@@ -59,11 +60,16 @@ def single_file_archive(name: str, program: bytes) -> bytes:
             "architecture": "amd64",
             "os": "linux",
             "config": {"Entrypoint": [f"/{name}"], "User": "65535:65535"},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+            "rootfs": {
+                "type": "layers",
+                "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"],
+            },
         }
     ).encode()
     config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    manifest = json.dumps([{"Config": config_name, "RepoTags": [PAUSE_IMAGE], "Layers": ["layer.tar"]}]).encode()
+    manifest = json.dumps(
+        [{"Config": config_name, "RepoTags": [PAUSE_IMAGE], "Layers": ["layer.tar"]}]
+    ).encode()
     return _tar({config_name: config, "layer.tar": layer, "manifest.json": manifest}, mode=0o644)
 
 
@@ -82,5 +88,7 @@ def load_pause(layout: Layout = LAYOUT) -> None:
         return
     with step("load the pause image"), tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "pause.tar"
-        archive.write_bytes(single_file_archive("pause", (program_dir(PAUSE, layout=layout) / "pause").read_bytes()))
+        archive.write_bytes(
+            single_file_archive("pause", (program_dir(PAUSE, layout=layout) / "pause").read_bytes())
+        )
         load(archive, layout=layout)

@@ -1,11 +1,13 @@
 """Compiles the cluster's programs from pinned Go modules, once per machine.
 
-Each module is a directory under build/ with its own go.mod. The result is cached in a directory named after a hash of the
-sources, which is put in place only when it is complete. Go's own caches keep the results of an interrupted build.
+Each module is a directory under build/ with its own go.mod. The result is cached in a directory
+named after a hash of the sources, which is put in place only when it is complete. Go's own caches
+keep the results of an interrupted build.
 
-Only the packages that handle requests (`optimized`) are compiled with optimisation; all others take a third less time without
-it. Without any optimisation, the API server and Temporal use about twice as much CPU time per run. The libraries and the packages
-for the built-in kinds matter, too: without them, a Job's life costs the API server a quarter more.
+Only the packages that handle requests (`optimized`) are compiled with optimisation; all others take
+a third less time without it. Without any optimisation, the API server and Temporal use about twice
+as much CPU time per run. The libraries and the packages for the built-in kinds matter, too: without
+them, a Job's life costs the API server a quarter more.
 """
 
 import fcntl
@@ -41,7 +43,8 @@ GO_ENV = {"CGO_ENABLED": "0", "GOWORK": "off"}
 
 @dataclass(frozen=True)
 class GoModule:
-    """A directory under build/. `targets` are pairs of a program's name and its package; `links` are aliases of programs."""
+    """A directory under build/. `targets` are pairs of a program's name and its package; `links`
+    are aliases of programs."""
 
     name: str
     targets: tuple[tuple[str, str], ...]
@@ -75,16 +78,50 @@ KUBERNETES = GoModule(
     linker_flags=KUBERNETES_LINKER_FLAGS,
     links=tuple(
         (name, "kube")
-        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
+        for name in (
+            "kube-apiserver",
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kubelet",
+            "kube-proxy",
+        )
     ),
     optimized=(
-        *("golang.org/x/...", "go.opentelemetry.io/...", "go.uber.org/...", "github.com/prometheus/..."),
-        *("github.com/gogo/...", "github.com/google/...", "github.com/grpc-ecosystem/...", "github.com/felixge/..."),
+        *(
+            "golang.org/x/...",
+            "go.opentelemetry.io/...",
+            "go.uber.org/...",
+            "github.com/prometheus/...",
+        ),
+        *(
+            "github.com/gogo/...",
+            "github.com/google/...",
+            "github.com/grpc-ecosystem/...",
+            "github.com/felixge/...",
+        ),
         "github.com/cespare/...",
-        *("k8s.io/api/...", "k8s.io/apimachinery/...", "k8s.io/apiserver/...", "k8s.io/apiextensions-apiserver/..."),
-        *("k8s.io/kube-openapi/...", "k8s.io/kube-aggregator/...", "k8s.io/component-base/...", "k8s.io/klog/..."),
-        *("k8s.io/utils/...", "k8s.io/kubernetes/pkg/apis/...", "k8s.io/kubernetes/pkg/registry/..."),
-        *("k8s.io/kubernetes/pkg/api/...", "k8s.io/kubernetes/pkg/quota/...", "k8s.io/kubernetes/plugin/..."),
+        *(
+            "k8s.io/api/...",
+            "k8s.io/apimachinery/...",
+            "k8s.io/apiserver/...",
+            "k8s.io/apiextensions-apiserver/...",
+        ),
+        *(
+            "k8s.io/kube-openapi/...",
+            "k8s.io/kube-aggregator/...",
+            "k8s.io/component-base/...",
+            "k8s.io/klog/...",
+        ),
+        *(
+            "k8s.io/utils/...",
+            "k8s.io/kubernetes/pkg/apis/...",
+            "k8s.io/kubernetes/pkg/registry/...",
+        ),
+        *(
+            "k8s.io/kubernetes/pkg/api/...",
+            "k8s.io/kubernetes/pkg/quota/...",
+            "k8s.io/kubernetes/plugin/...",
+        ),
         *("sigs.k8s.io/...", "go.etcd.io/...", "gopkg.in/evanphx/...", "github.com/emicklei/..."),
         *("github.com/json-iterator/...", "github.com/modern-go/...", "github.com/go-logr/..."),
     ),
@@ -94,8 +131,19 @@ TEMPORAL = GoModule(
     name="temporal",
     targets=(("temporal", "github.com/temporalio/cli/cmd/temporal"),),
     optimized=(
-        *("go.temporal.io/...", "modernc.org/...", "golang.org/x/...", "go.uber.org/...", "go.opentelemetry.io/..."),
-        *("github.com/jmoiron/...", "github.com/dgryski/...", "github.com/google/...", "github.com/gogo/..."),
+        *(
+            "go.temporal.io/...",
+            "modernc.org/...",
+            "golang.org/x/...",
+            "go.uber.org/...",
+            "go.opentelemetry.io/...",
+        ),
+        *(
+            "github.com/jmoiron/...",
+            "github.com/dgryski/...",
+            "github.com/google/...",
+            "github.com/gogo/...",
+        ),
         *(
             "github.com/prometheus/...",
             "github.com/grpc-ecosystem/...",
@@ -107,8 +155,9 @@ TEMPORAL = GoModule(
 )
 MODULES = (PAUSE, KUBERNETES, TEMPORAL)
 TEMPORAL_NEXT = replace(TEMPORAL, name="temporal-next", targets=(("temporal", "."),), cost=330)
-"""A newer server, whose workflows can be paused; our own program around it has the CLI's `server start-dev`. With the variable
-INFERRUN_TEMPORAL=next, the cluster and the tests use it instead of the other one.
+"""A newer server, whose workflows can be paused; our own program around it has the CLI's `server
+start-dev`. With the variable INFERRUN_TEMPORAL=next, the cluster and the tests use it instead of
+the other one.
 """
 TEMPORAL_SERVER = replace(
     TEMPORAL,
@@ -118,30 +167,44 @@ TEMPORAL_SERVER = replace(
     ),
     optimized=(*TEMPORAL.optimized, "github.com/jackc/..."),
 )
-"""The deployed server of the same version and its tool for database schemas: for measurements on PostgreSQL only."""
-S3 = GoModule(name="s3", targets=(("versitygw", "github.com/versity/versitygw/cmd/versitygw"),), cost=150)
-"""A real S3 server, for tests (`python -m tools.devcluster test-servers`) and an example image. It is not part of the cluster."""
+"""The deployed server of the same version and its tool for database schemas: for measurements on
+PostgreSQL only."""
+S3 = GoModule(
+    name="s3", targets=(("versitygw", "github.com/versity/versitygw/cmd/versitygw"),), cost=150
+)
+"""A real S3 server, for tests (`python -m tools.devcluster test-servers`) and an example image. It
+is not part of the cluster."""
 RCLONE = GoModule(name="rclone", targets=(("rclone", "github.com/rclone/rclone"),), cost=300)
 MINIO = GoModule(name="minio", targets=(("minio", "github.com/minio/minio"),), cost=350)
-SEAWEEDFS = GoModule(name="seaweedfs", targets=(("weed", "github.com/seaweedfs/seaweedfs/weed"),), cost=700)
+SEAWEEDFS = GoModule(
+    name="seaweedfs", targets=(("weed", "github.com/seaweedfs/seaweedfs/weed"),), cost=700
+)
 """S3 servers of others, for `make interop` and `make soak` only, which compile what they start."""
 GCS = GoModule(name="gcs", targets=(("gcs", "."),), cost=100)
 """A server of Google Cloud Storage, for tests only (`python -m tools.devcluster test-servers`)."""
 KSERVE = GoModule(name="kserve", targets=(("kserve", "./cmd/kserve"),), cost=900)
-"""KServe's own controllers, for `make interop` only (`python -m tools.devcluster kserve`): a cold build takes eight minutes."""
+"""KServe's own controllers, for `make interop` only (`python -m tools.devcluster kserve`): a cold
+build takes eight minutes."""
 KUEUE = GoModule(name="kueue", targets=(("kueue", "sigs.k8s.io/kueue/cmd/kueue"),), cost=300)
-"""Kueue, for `make interop` only (`python -m tools.devcluster kueue`): a cold build takes three minutes."""
-COSIGN = GoModule(name="cosign", targets=(("cosign", "github.com/sigstore/cosign/v3/cmd/cosign"),), cost=250)
+"""Kueue, for `make interop` only (`python -m tools.devcluster kueue`): a cold build takes three
+minutes."""
+COSIGN = GoModule(
+    name="cosign", targets=(("cosign", "github.com/sigstore/cosign/v3/cmd/cosign"),), cost=250
+)
 """Signs and verifies releases: `make release`, `make verify-release` and their test."""
 REGISTRY = GoModule(name="registry", targets=(("registry", "."),), cost=90)
 """The registry of the distribution project, for the test of releases only."""
 PROMETHEUS = GoModule(
     name="prometheus",
-    targets=tuple((name, f"github.com/prometheus/prometheus/cmd/{name}") for name in ("prometheus", "promtool")),
+    targets=tuple(
+        (name, f"github.com/prometheus/prometheus/cmd/{name}")
+        for name in ("prometheus", "promtool")
+    ),
     tags="remove_all_sd",
     cost=190,
 )
-"""For the tests of alerts and dashboards only; without the discovery of clouds and without its user interface."""
+"""For the tests of alerts and dashboards only; without the discovery of clouds and without its user
+interface."""
 COLLECTOR = GoModule(name="collector", targets=(("collector", "."),), cost=120)
 """An OpenTelemetry collector, for the tests of traces only."""
 KSTATUS = GoModule(name="kstatus", targets=(("kstatus", "."),), cost=25)
@@ -149,7 +212,8 @@ KSTATUS = GoModule(name="kstatus", targets=(("kstatus", "."),), cost=25)
 
 
 def chosen_temporal(older: Path, *, is_newer: bool = False, layout: Layout = LAYOUT) -> Path:
-    """The program that starts a development server of Temporal: `older`, unless the newer one is asked for."""
+    """The program that starts a development server of Temporal: `older`, unless the newer one is
+    asked for."""
     if is_newer or os.environ.get("INFERRUN_TEMPORAL") == "next":
         return program_dir(TEMPORAL_NEXT, layout=layout) / "temporal"
     return older
@@ -157,7 +221,12 @@ def chosen_temporal(older: Path, *, is_newer: bool = False, layout: Layout = LAY
 
 def module_folder(module: GoModule, path: str) -> Path:
     """The folder in Go's module cache of a module that `module` requires."""
-    found = run(["go", "list", "-m", "-f", "{{.Dir}}", path], cwd=module.folder, extra_env=GO_ENV, fix=GO_FIX)
+    found = run(
+        ["go", "list", "-m", "-f", "{{.Dir}}", path],
+        cwd=module.folder,
+        extra_env=GO_ENV,
+        fix=GO_FIX,
+    )
     return Path(found.strip())
 
 
@@ -194,7 +263,9 @@ def go_version(text: str) -> tuple[int, int]:
 
 def require_go() -> None:
     if shutil.which("go") is None:
-        raise DevClusterError("Go is required to compile the cluster's programs and is not on PATH", fix=GO_FIX)
+        raise DevClusterError(
+            "Go is required to compile the cluster's programs and is not on PATH", fix=GO_FIX
+        )
     # In the module's directory, because Go may switch to the toolchain that go.mod requires.
     version = run(["go", "env", "GOVERSION"], cwd=TEMPORAL.folder, fix=GO_FIX).strip()
     if (0, 0) < go_version(version) < REQUIRED_GO:
@@ -222,11 +293,15 @@ def _compile(module: GoModule, folder: Path, progress: Step) -> None:
     progress.update("downloading modules")
     run(["go", "mod", "download"], cwd=module.folder, extra_env=GO_ENV, timeout=1800, fix=GO_FIX)
     packages = [package for _, package in module.targets]
-    listed = run(["go", "list", "-deps", *packages], cwd=module.folder, extra_env=GO_ENV, fix=GO_FIX)
+    listed = run(
+        ["go", "list", "-deps", *packages], cwd=module.folder, extra_env=GO_ENV, fix=GO_FIX
+    )
     total = len(set(listed.split()))
     done = 0
     for name, package in module.targets:
-        done = _compile_target(module, name, package, folder / name, progress, done=done, total=total)
+        done = _compile_target(
+            module, name, package, folder / name, progress, done=done, total=total
+        )
 
 
 def build_command(module: GoModule, package: str, output: Path) -> list[str]:
@@ -239,9 +314,17 @@ def build_command(module: GoModule, package: str, output: Path) -> list[str]:
 
 
 def _compile_target(
-    module: GoModule, name: str, package: str, output: Path, progress: Step, *, done: int, total: int
+    module: GoModule,
+    name: str,
+    package: str,
+    output: Path,
+    progress: Step,
+    *,
+    done: int,
+    total: int,
 ) -> int:
-    """`go build -v` prints the name of each package that it compiles; cached packages are not printed."""
+    """`go build -v` prints the name of each package that it compiles; cached packages are not
+    printed."""
     building = subprocess.Popen(
         build_command(module, package, output),
         cwd=module.folder,
@@ -277,7 +360,8 @@ def _compile_target(
 
 
 def build_missing(*, modules: tuple[GoModule, ...] = MODULES, layout: Layout = LAYOUT) -> None:
-    """Build one module after the other; each uses all cores. Another process that builds is waited for."""
+    """Build one module after the other; each uses all cores. Another process that builds is waited
+    for."""
     if not missing(modules, layout=layout):
         return
     require_go()
@@ -292,11 +376,19 @@ def build_missing(*, modules: tuple[GoModule, ...] = MODULES, layout: Layout = L
 
 
 def link_programs(
-    *, modules: tuple[GoModule, ...] = MODULES, layout: Layout = LAYOUT, others: dict[str, Path] | None = None
+    *,
+    modules: tuple[GoModule, ...] = MODULES,
+    layout: Layout = LAYOUT,
+    others: dict[str, Path] | None = None,
 ) -> None:
-    """Make the checkout's program directory contain exactly these programs, as links into the cache."""
+    """Make the checkout's program directory contain exactly these programs, as links into the
+    cache."""
     layout.programs.mkdir(parents=True, exist_ok=True)
-    programs = {path.name: path for module in modules for path in sorted(program_dir(module, layout=layout).iterdir())}
+    programs = {
+        path.name: path
+        for module in modules
+        for path in sorted(program_dir(module, layout=layout).iterdir())
+    }
     programs.update(others or {})
     for old in layout.programs.iterdir():
         if old.name not in programs:

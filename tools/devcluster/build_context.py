@@ -1,6 +1,8 @@
-"""The build context of an image, copied from the checkout such that equal content produces equal layers.
+"""The build context of an image, copied from the checkout such that equal content produces equal
+layers.
 
-Timestamps and permission bits are part of a layer's hash and differ between clones; the copy normalises both.
+Timestamps and permission bits are part of a layer's hash and differ between clones; the copy
+normalises both.
 """
 
 import hashlib
@@ -9,18 +11,31 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-IGNORED = ("__pycache__", ".git", ".venv", ".devcluster", ".mypy_cache", ".ruff_cache", ".pytest_cache")
+IGNORED = (
+    "__pycache__",
+    ".git",
+    ".venv",
+    ".devcluster",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+)
 FIXED_TIME = 1_700_000_000
 
 
 def files_of(folder: Path, names: tuple[str, ...] = ()) -> Iterator[Path]:
-    """Relative paths of the files in `folder`, or only in the entries given by `names`; missing entries are skipped."""
+    """Relative paths of the files in `folder`, or only in the entries given by `names`; missing
+    entries are skipped."""
     roots = [folder / name for name in names] if names else [folder]
     for root in roots:
         found = sorted(root.rglob("*")) if root.is_dir() else [root]
         for path in found:
             relative = path.relative_to(folder)
-            if path.is_file() and not any(part in IGNORED for part in relative.parts) and path.suffix != ".pyc":
+            if (
+                path.is_file()
+                and not any(part in IGNORED for part in relative.parts)
+                and path.suffix != ".pyc"
+            ):
                 yield relative
 
 

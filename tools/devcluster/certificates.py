@@ -1,6 +1,8 @@
-"""The cluster's certificate authority and the certificates it signs, created once per cluster with openssl.
+"""The cluster's certificate authority and the certificates it signs, created once per cluster with
+openssl.
 
-Each component has its own user name and groups, as in any Kubernetes cluster, so the default RBAC rules apply.
+Each component has its own user name and groups, as in any Kubernetes cluster, so the default RBAC
+rules apply.
 """
 
 import base64
@@ -12,7 +14,10 @@ from .commands import run
 from .layout import ADDRESS, API_SERVICE, DOMAIN, LAYOUT, NODE, PORTS, Layout
 
 ELLIPTIC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
-API_NAMES = (*("kubernetes", "kubernetes.default", "kubernetes.default.svc"), f"kubernetes.default.svc.{DOMAIN}")
+API_NAMES = (
+    *("kubernetes", "kubernetes.default", "kubernetes.default.svc"),
+    f"kubernetes.default.svc.{DOMAIN}",
+)
 
 
 @dataclass(frozen=True)
@@ -52,14 +57,25 @@ IDENTITIES = (
 
 
 def create_certificates(layout: Layout = LAYOUT) -> None:
-    """Create missing certificates. Each is written after its key, so an incomplete pair is created again."""
+    """Create missing certificates. Each is written after its key, so an incomplete pair is created
+    again."""
     folder = layout.certificates
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not (folder / "ca.crt").exists():
         _create_authority(folder)
     if not (folder / "accounts.pub").exists():
         run(["openssl", "genpkey", "-algorithm", "RSA", "-out", folder / "accounts.key"])
-        run(["openssl", "pkey", "-in", folder / "accounts.key", "-pubout", "-out", folder / "accounts.pub"])
+        run(
+            [
+                "openssl",
+                "pkey",
+                "-in",
+                folder / "accounts.key",
+                "-pubout",
+                "-out",
+                folder / "accounts.pub",
+            ]
+        )
     for identity in IDENTITIES:
         if not (folder / f"{identity.file}.crt").exists():
             _sign(folder, identity)
@@ -67,7 +83,18 @@ def create_certificates(layout: Layout = LAYOUT) -> None:
 
 def _key_and_certificate(folder: Path, name: str, subject: str) -> list[str]:
     files = ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.crt.partial")]
-    return ["openssl", "req", "-x509", *ELLIPTIC, "-noenc", "-days", "3650", *files, "-subj", subject]
+    return [
+        "openssl",
+        "req",
+        "-x509",
+        *ELLIPTIC,
+        "-noenc",
+        "-days",
+        "3650",
+        *files,
+        "-subj",
+        subject,
+    ]
 
 
 def _create_authority(folder: Path) -> None:
@@ -78,7 +105,12 @@ def _create_authority(folder: Path) -> None:
 
 def _sign(folder: Path, identity: Identity) -> None:
     usage = "serverAuth,clientAuth" if identity.alternative_names else "clientAuth"
-    extensions = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"extendedKeyUsage={usage}"]
+    extensions = [
+        "-addext",
+        "basicConstraints=critical,CA:FALSE",
+        "-addext",
+        f"extendedKeyUsage={usage}",
+    ]
     if identity.alternative_names:
         extensions += ["-addext", f"subjectAltName={','.join(identity.alternative_names)}"]
     signer = ["-CA", str(folder / "ca.crt"), "-CAkey", str(folder / "ca.key")]
@@ -87,14 +119,18 @@ def _sign(folder: Path, identity: Identity) -> None:
 
 
 def kubeconfig(folder: Path, identity: str) -> str:
-    """A kubeconfig in JSON (valid YAML) with inline keys, so that it can be copied as a single file."""
+    """A kubeconfig in JSON (valid YAML) with inline keys, so that it can be copied as a single
+    file."""
     return json.dumps(
         {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "inferrun-devcluster",
             "contexts": [
-                {"name": "inferrun-devcluster", "context": {"cluster": "inferrun-devcluster", "user": identity}}
+                {
+                    "name": "inferrun-devcluster",
+                    "context": {"cluster": "inferrun-devcluster", "user": identity},
+                }
             ],
             "clusters": [
                 {

@@ -1,7 +1,8 @@
 """Removes what a cluster leaves on the machine: containers, mounts, cgroups and the network.
 
-It relies only on names (a cgroup, directories and a socket), so it also works if all of the cluster's processes were killed or
-its checkout was deleted. It kills only processes that are in our cgroup or have our socket on their command line.
+It relies only on names (a cgroup, directories and a socket), so it also works if all of the
+cluster's processes were killed or its checkout was deleted. It kills only processes that are in our
+cgroup or have our socket on their command line.
 """
 
 import shutil
@@ -32,7 +33,8 @@ def our_cgroups(mounts: str) -> list[Path]:
 
 
 def create_cgroups() -> None:
-    """The kubelet requires its root cgroup to exist in every hierarchy, with the controllers that it uses."""
+    """The kubelet requires its root cgroup to exist in every hierarchy, with the controllers that
+    it uses."""
     mounts = Path("/proc/mounts").read_text()
     for group in our_cgroups(mounts):
         group.mkdir(exist_ok=True)
@@ -59,7 +61,9 @@ def pids_in_our_cgroups() -> set[int]:
 
 def is_our_shim(words: list[str], *, socket: Path) -> bool:
     """A containerd shim has the socket of the containerd that started it on its command line."""
-    return bool(words) and Path(words[0]).name.startswith("containerd-shim") and str(socket) in words
+    return (
+        bool(words) and Path(words[0]).name.startswith("containerd-shim") and str(socket) in words
+    )
 
 
 def our_shims(layout: Layout) -> set[int]:
@@ -92,14 +96,19 @@ def _wait_for_exit(identities: list[Identity]) -> None:
 
 
 def mounts_below(folders: Iterable[Path], mounts: str) -> list[str]:
-    """Mount points inside the folders, innermost and latest first; the folders themselves are not included."""
+    """Mount points inside the folders, innermost and latest first; the folders themselves are not
+    included."""
     roots = tuple(folders)
     points = [line.split()[1].encode().decode("unicode_escape") for line in mounts.splitlines()]
-    return [point for point in reversed(points) if any(root in Path(point).parents for root in roots)]
+    return [
+        point for point in reversed(points) if any(root in Path(point).parents for root in roots)
+    ]
 
 
 def unmount(layout: Layout = LAYOUT) -> None:
-    for point in mounts_below((layout.cluster, layout.run, layout.containerd_root), Path("/proc/mounts").read_text()):
+    for point in mounts_below(
+        (layout.cluster, layout.run, layout.containerd_root), Path("/proc/mounts").read_text()
+    ):
         succeeds(["umount", "--lazy", point])
 
 

@@ -1,7 +1,8 @@
 """Creates and deletes the cluster; both operations may be interrupted at any point and repeated.
 
-up creates only what is missing and starts only what is not running. It never touches a running cluster that another checkout
-owns; one whose processes have all exited is removed. down stops only the processes that were started here.
+up creates only what is missing and starts only what is not running. It never touches a running
+cluster that another checkout owns; one whose processes have all exited is removed. down stops only
+the processes that were started here.
 """
 
 import json
@@ -11,7 +12,17 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from . import archives, binaries, cleanup, existing_cluster, images, network, ownership, packages, volumes
+from . import (
+    archives,
+    binaries,
+    cleanup,
+    existing_cluster,
+    images,
+    network,
+    ownership,
+    packages,
+    volumes,
+)
 from .certificates import create_certificates, kubeconfig
 from .commands import run
 from .components import Component, all_components, containerd
@@ -41,12 +52,16 @@ def up(layout: Layout = LAYOUT, *, required_images: Sequence[Image] = ()) -> Non
         images.load_all(required_images, layout=layout)
 
 
-def _create(layout: Layout, configured: existing_cluster.Configured, required_images: Sequence[Image]) -> None:
+def _create(
+    layout: Layout, configured: existing_cluster.Configured, required_images: Sequence[Image]
+) -> None:
     ownership.require_root("make cluster")
     began = time.monotonic()
     if configured.temporal:
         existing_cluster.check_temporal(configured)
-    early_images = required_images or (images.PRODUCT_IMAGES if binaries.missing(layout=layout) else ())
+    early_images = required_images or (
+        images.PRODUCT_IMAGES if binaries.missing(layout=layout) else ()
+    )
     with ownership.lock(layout), plan(expected_costs(layout, early_images)):
         _claim_machine(layout)
         _announce(layout)
@@ -74,7 +89,8 @@ def down(layout: Layout = LAYOUT) -> None:
         owner = ownership.owner(layout)
         if owner is not None and owner != layout.checkout and running(layout):
             raise DevClusterError(
-                f"the cluster on this machine belongs to {owner}", fix=f"make -C {owner} cluster-down"
+                f"the cluster on this machine belongs to {owner}",
+                fix=f"make -C {owner} cluster-down",
             )
         _stop_all(layout)
         for file in (layout.kubeconfig, layout.env):
@@ -92,7 +108,11 @@ def expected_costs(layout: Layout, early_images: Sequence[Image]) -> dict[str, f
 
 
 def _announce(layout: Layout) -> None:
-    first = "; the first time on a machine takes about 10 minutes" if binaries.missing(layout=layout) else ""
+    first = (
+        "; the first time on a machine takes about 10 minutes"
+        if binaries.missing(layout=layout)
+        else ""
+    )
     if first or not running(layout):
         info(f"setting up a Kubernetes node and a Temporal server{first}")
 
@@ -102,7 +122,8 @@ def _claim_machine(layout: Layout) -> None:
     owner = ownership.owner(layout)
     if owner is not None and owner != layout.checkout:
         alive = running(layout)
-        # If its checkout has been deleted, the cluster is of no use to anyone; in CI, nothing else uses the machine.
+        # If its checkout has been deleted, the cluster is of no use to anyone; in CI, nothing else
+        # uses the machine.
         if alive and owner.exists() and os.environ.get("CI") != "true":
             raise DevClusterError(
                 f"the cluster of another checkout is running on this machine: {owner} ({', '.join(alive)})",
@@ -134,7 +155,8 @@ def _stop_all(layout: Layout) -> None:
 
 
 def _prepare(layout: Layout, early_images: Sequence[Image]) -> None:
-    """Install packages, then build and load images, while Go compiles: building images mostly waits for network and disk."""
+    """Install packages, then build and load images, while Go compiles: building images mostly waits
+    for network and disk."""
     others = existing_cluster.own_temporal_program(layout)
     modules = tuple(module for module in binaries.MODULES if module.name not in others)
 
@@ -188,8 +210,13 @@ def node_is_ready(layout: Layout = LAYOUT) -> bool:
         node = json.loads(run([*kubectl_command(layout), "get", "node", NODE, "-o", "json"]))
     except DevClusterError:
         return False
-    conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions", [])}
-    tainted = any(taint["key"].startswith("node.kubernetes.io/not-ready") for taint in node["spec"].get("taints", []))
+    conditions = {
+        condition["type"]: condition["status"] for condition in node["status"].get("conditions", [])
+    }
+    tainted = any(
+        taint["key"].startswith("node.kubernetes.io/not-ready")
+        for taint in node["spec"].get("taints", [])
+    )
     return conditions.get("Ready") == "True" and not tainted
 
 

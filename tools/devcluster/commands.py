@@ -20,7 +20,8 @@ def run(
     cwd: Path | None = None,
     timeout: float = 600,
 ) -> str:
-    """Run a program and return its standard output. Raises DevClusterError unless it exits with 0 within `timeout` seconds."""
+    """Run a program and return its standard output. Raises DevClusterError unless it exits with 0
+    within `timeout` seconds."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
@@ -38,7 +39,9 @@ def run(
     except FileNotFoundError as error:
         raise DevClusterError(f"{words[0]} is not installed", fix=fix) from error
     except subprocess.TimeoutExpired as error:
-        raise DevClusterError(f"{shorten(words)} timed out after {timeout:.0f} s", fix=fix) from error
+        raise DevClusterError(
+            f"{shorten(words)} timed out after {timeout:.0f} s", fix=fix
+        ) from error
     if done.returncode != 0:
         raise DevClusterError(
             f"{shorten(words)} failed with exit code {done.returncode}",
@@ -54,7 +57,9 @@ def succeeds(command: Sequence[str | Path]) -> bool:
     if shutil.which(words[0]) is None:
         return False
     try:
-        done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False)
+        done = subprocess.run(
+            words, capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False
+        )
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0

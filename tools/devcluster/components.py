@@ -1,6 +1,7 @@
 """The cluster's components: the command, configuration and readiness probe of each.
 
-Pure values: nothing here starts anything. COMPONENTS lists them in the order in which they are started.
+Pure values: nothing here starts anything. COMPONENTS lists them in the order in which they are
+started.
 """
 
 import hashlib
@@ -32,13 +33,14 @@ TEMPORAL_NAMESPACE = "default"
 TEMPORAL_UI = f"http://127.0.0.1:{PORTS.temporal_ui}"
 
 GO_RUNTIME = {"GOGC": "400", "GOMEMLIMIT": "4GiB"}
-"""Environment of the servers, which are Go programs. Their heaps are so small here that Go would collect garbage many times per
-second: a third of the API server's CPU time."""
+"""Environment of the servers, which are Go programs. Their heaps are so small here that Go would
+collect garbage many times per second: a third of the API server's CPU time."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """One process. Before it starts, the addresses in `listens` must be free, and `files` are written."""
+    """One process. Before it starts, the addresses in `listens` must be free, and `files` are
+    written."""
 
     name: str
     command: tuple[str, ...]
@@ -50,7 +52,8 @@ class Component:
     seconds: float = 60
 
     def fingerprint(self) -> str:
-        """A hash of the program, its arguments and its files: if it changes, the component must be restarted."""
+        """A hash of the program, its arguments and its files: if it changes, the component must be
+        restarted."""
         program = Path(shutil.which(self.command[0]) or self.command[0]).resolve()
         text = repr((program, self.command, self.files, sorted(self.environment.items())))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -106,7 +109,8 @@ def api_server(layout: Layout) -> Component:
         kubelet_certificate_authority=keys / "ca.crt",
         kubelet_client_certificate=keys / "api-to-kubelet.crt",
         kubelet_client_key=keys / "api-to-kubelet.key",
-        # Only used for aggregated API servers, but the scheduler and the controllers expect it to be set.
+        # Only used for aggregated API servers, but the scheduler and the controllers expect it to
+        # be set.
         requestheader_client_ca_file=keys / "ca.crt",
         requestheader_allowed_names="front-proxy-client",
         requestheader_username_headers="X-Remote-User",
@@ -145,7 +149,9 @@ def controller_manager(layout: Layout) -> Component:
     return Component(
         name="kube-controller-manager",
         command=(str(layout.programs / "kube-controller-manager"), *flags),
-        ready=https_ok(f"https://127.0.0.1:{PORTS.controller_manager}/healthz", certificates=keys, verify=False),
+        ready=https_ok(
+            f"https://127.0.0.1:{PORTS.controller_manager}/healthz", certificates=keys, verify=False
+        ),
         listens=(("127.0.0.1", PORTS.controller_manager),),
         files=((config, kubeconfig(keys, "controller-manager")),),
     )
@@ -164,7 +170,9 @@ def scheduler(layout: Layout) -> Component:
     return Component(
         name="kube-scheduler",
         command=(str(layout.programs / "kube-scheduler"), *flags),
-        ready=https_ok(f"https://127.0.0.1:{PORTS.scheduler}/healthz", certificates=keys, verify=False),
+        ready=https_ok(
+            f"https://127.0.0.1:{PORTS.scheduler}/healthz", certificates=keys, verify=False
+        ),
         listens=(("127.0.0.1", PORTS.scheduler),),
         files=((config, kubeconfig(keys, "scheduler")),),
     )
@@ -218,7 +226,9 @@ def pod_network_config(layout: Layout) -> str:
                     "ipam": {
                         "type": "host-local",
                         "dataDir": str(layout.cluster / "addresses"),
-                        "ranges": [[{"subnet": POD_NETWORK, "rangeStart": "10.88.1.1", "gateway": ADDRESS}]],
+                        "ranges": [
+                            [{"subnet": POD_NETWORK, "rangeStart": "10.88.1.1", "gateway": ADDRESS}]
+                        ],
                         "routes": [{"dst": "0.0.0.0/0"}],
                     },
                 },
@@ -230,7 +240,8 @@ def pod_network_config(layout: Layout) -> str:
 
 
 def snapshotter_for(filesystem: str) -> str:
-    """overlayfs cannot be stacked on itself: if this machine is itself a container, layers are copied instead."""
+    """overlayfs cannot be stacked on itself: if this machine is itself a container, layers are
+    copied instead."""
     return "native" if filesystem == "overlay" else "overlayfs"
 
 
@@ -286,7 +297,11 @@ def kubelet_config(layout: Layout) -> str:
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
             # A developer's disk is often nearly full; evict Pods only if it really is.
-            "evictionHard": {"memory.available": "100Mi", "nodefs.available": "500Mi", "imagefs.available": "500Mi"},
+            "evictionHard": {
+                "memory.available": "100Mi",
+                "nodefs.available": "500Mi",
+                "imagefs.available": "500Mi",
+            },
             "authentication": {
                 "anonymous": {"enabled": False},
                 "webhook": {"enabled": True},
@@ -315,7 +330,10 @@ def kubelet(layout: Layout) -> Component:
         command=(str(layout.programs / "kubelet"), *flags),
         ready=http_ok(f"http://127.0.0.1:{PORTS.kubelet_health}/healthz"),
         listens=((ADDRESS, PORTS.kubelet), ("127.0.0.1", PORTS.kubelet_health)),
-        files=((settings, kubelet_config(layout)), (config, kubeconfig(layout.certificates, "node"))),
+        files=(
+            (settings, kubelet_config(layout)),
+            (config, kubeconfig(layout.certificates, "node")),
+        ),
         folders=(layout.cluster / "kubelet",),
     )
 
@@ -381,15 +399,19 @@ def coredns(layout: Layout) -> Component:
 
 
 def temporal(layout: Layout) -> Component:
-    """The development server works on loopback only, because its services connect to each other there; the network rules
-    forward connections from the bridge's address. With a write-ahead log and synchronous=NORMAL it runs two to four times as
-    many workflows per second, and loses nothing when it is killed."""
+    """The development server works on loopback only, because its services connect to each other
+    there; the network rules forward connections from the bridge's address. With a write-ahead log
+    and synchronous=NORMAL it runs two to four times as many workflows per second, and loses nothing
+    when it is killed."""
     data, older = layout.cluster / "temporal", layout.programs / "temporal"
     program = binaries.chosen_temporal(older, layout=layout)
-    database = data / ("temporal.db" if program == older else "temporal-next.db")  # neither reads that of the other
+    # neither reads that of the other
+    database = data / ("temporal.db" if program == older else "temporal-next.db")
     command = (
         *(str(program), "server", "start-dev"),
-        *_flags(port=PORTS.temporal, ui_port=PORTS.temporal_ui, metrics_port=PORTS.temporal_metrics),
+        *_flags(
+            port=PORTS.temporal, ui_port=PORTS.temporal_ui, metrics_port=PORTS.temporal_metrics
+        ),
         *_flags(db_filename=database, log_level="warn"),
         *("--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"),
     )
@@ -397,10 +419,14 @@ def temporal(layout: Layout) -> Component:
         name="temporal",
         command=command,
         ready=http_ok(f"{TEMPORAL_UI}/api/v1/namespaces/{TEMPORAL_NAMESPACE}"),
-        listens=tuple(("127.0.0.1", port) for port in (PORTS.temporal, PORTS.temporal_ui, PORTS.temporal_metrics)),
+        listens=tuple(
+            ("127.0.0.1", port)
+            for port in (PORTS.temporal, PORTS.temporal_ui, PORTS.temporal_metrics)
+        ),
         folders=(data,),
         # Keeps it from reading the user's configuration file.
-        environment=GO_RUNTIME | {"HOME": str(data), "TEMPORAL_ADDRESS": "", "TEMPORAL_NAMESPACE": ""},
+        environment=GO_RUNTIME
+        | {"HOME": str(data), "TEMPORAL_ADDRESS": "", "TEMPORAL_NAMESPACE": ""},
     )
 
 

@@ -1,7 +1,7 @@
 """Console output: permanent lines, and one progress line for everything that is currently running.
 
-On a terminal the progress line is rewritten in place. Elsewhere, as in CI logs, it is printed at most every 30 seconds.
-Steps that finish quickly leave no permanent line.
+On a terminal the progress line is rewritten in place. Elsewhere, as in CI logs, it is printed at
+most every 30 seconds. Steps that finish quickly leave no permanent line.
 """
 
 import os
@@ -76,7 +76,8 @@ class Console:
 
     @contextmanager
     def plan(self, costs: Mapping[str, float]) -> Iterator[None]:
-        """Show the estimated time left for these steps (expected core-seconds by step name) while the block runs."""
+        """Show the estimated time left for these steps (expected core-seconds by step name) while
+        the block runs."""
         with self._lock:
             self._estimate = Estimate(costs, cores=os.cpu_count() or 1)
             self._estimate_started = self.clock()
@@ -152,7 +153,8 @@ class Console:
 
 
 CONSOLE = Console(sys.stdout, is_terminal=sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
-"""Module-level because standard output is one per process: a progress line works only if all output goes through it."""
+"""Module-level because standard output is one per process: a progress line works only if all output
+goes through it."""
 
 info = CONSOLE.info
 step = CONSOLE.step

@@ -1,8 +1,9 @@
 """Provides tests with a Docker engine that has the checkout's images.
 
-If an engine responds at DOCKER_HOST or, without DOCKER_HOST, at Docker's default socket, it is used. Otherwise a temporary one is
-started: Debian's dockerd, unpacked into the cache instead of installed, so that no system service is started and no socket is
-shared. It has its own containerd, no bridge and no network rules; its containers use the host network. Its images are kept.
+If an engine responds at DOCKER_HOST or, without DOCKER_HOST, at Docker's default socket, it is
+used. Otherwise a temporary one is started: Debian's dockerd, unpacked into the cache instead of
+installed, so that no system service is started and no socket is shared. It has its own containerd,
+no bridge and no network rules; its containers use the host network. Its images are kept.
 """
 
 import fcntl
@@ -49,7 +50,8 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def serve(required: Sequence[images.Image], *, layout: Layout = LAYOUT) -> None:
-    """Provide an engine with these images until standard input is closed; the last line of output is its address.
+    """Provide an engine with these images until standard input is closed; the last line of output
+    is its address.
 
     The caller holds the other end of the pipe, so the engine never outlives it.
     """
@@ -69,7 +71,8 @@ def engine(layout: Layout = LAYOUT) -> Iterator[str]:
         return
     if configured:
         raise DevClusterError(
-            f"no Docker engine responds at DOCKER_HOST={configured}", fix="start it, or unset DOCKER_HOST"
+            f"no Docker engine responds at DOCKER_HOST={configured}",
+            fix="start it, or unset DOCKER_HOST",
         )
     if os.geteuid() != 0:
         raise DevClusterError(
@@ -103,7 +106,9 @@ def is_available(address: str) -> bool:
     return not address.startswith("unix://") or "ApiVersion" in _request(address, "/version")
 
 
-def _request(address: str, path: str, *, method: str = "GET", seconds: float = REQUEST_SECONDS) -> dict[str, object]:
+def _request(
+    address: str, path: str, *, method: str = "GET", seconds: float = REQUEST_SECONDS
+) -> dict[str, object]:
     """The engine's response, or an empty dict if there is no valid one."""
     if not address.startswith("unix://"):
         return {}
@@ -120,7 +125,8 @@ def _request(address: str, path: str, *, method: str = "GET", seconds: float = R
 
 @contextmanager
 def _exclusive(layout: Layout) -> Iterator[None]:
-    """Allow one temporary engine at a time. No deadline: the kernel releases the lock when its holder exits."""
+    """Allow one temporary engine at a time. No deadline: the kernel releases the lock when its
+    holder exits."""
     layout.docker.mkdir(parents=True, exist_ok=True)
     with (layout.docker / "lock").open("w") as file:
         try:
@@ -140,7 +146,8 @@ def _search_path(layout: Layout) -> str:
     if not (folder / "usr/sbin/dockerd").exists():
         if shutil.which("apt-get") is None:
             raise DevClusterError(
-                "dockerd is not installed, and apt-get is not available to download it", fix=INSTALL_FIX
+                "dockerd is not installed, and apt-get is not available to download it",
+                fix=INSTALL_FIX,
             )
         with step(f"download Debian's {PACKAGE}"):
             _unpack(folder)
@@ -164,7 +171,8 @@ def _unpack(folder: Path) -> None:
 
 
 def settings(layout: Layout) -> str:
-    """All of dockerd's settings; those of a Docker that is installed on the machine do not apply."""
+    """All of dockerd's settings; those of a Docker that is installed on the machine do not
+    apply."""
     return json.dumps(
         {
             "hosts": [f"unix://{layout.docker_run}/docker.sock"],
@@ -189,17 +197,29 @@ def _start(search_path: str, layout: Layout) -> str:
     layout.docker_run.mkdir(parents=True, exist_ok=True)
     configuration, log = layout.docker / "daemon.json", layout.logs / "docker.log"
     configuration.write_text(settings(layout))
-    address, records = f"unix://{layout.docker_run}/docker.sock", ProcessRecords(layout.process_records)
+    address, records = (
+        f"unix://{layout.docker_run}/docker.sock",
+        ProcessRecords(layout.process_records),
+    )
     with step("start a Docker engine"):
-        words = [shutil.which("dockerd", path=search_path) or "dockerd", "--config-file", str(configuration)]
-        start(RECORD, words, records=records, log=log, extra_env={"PATH": search_path}, fingerprint="")
-        wait_ready(RECORD, lambda: is_available(address), records=records, log=log, seconds=START_SECONDS)
+        words = [
+            shutil.which("dockerd", path=search_path) or "dockerd",
+            "--config-file",
+            str(configuration),
+        ]
+        start(
+            RECORD, words, records=records, log=log, extra_env={"PATH": search_path}, fingerprint=""
+        )
+        wait_ready(
+            RECORD, lambda: is_available(address), records=records, log=log, seconds=START_SECONDS
+        )
     _prune(address)
     return address
 
 
 def _prune(address: str) -> None:
-    """Remove containers of tests that were killed, and images that have been replaced by a newer build."""
+    """Remove containers of tests that were killed, and images that have been replaced by a newer
+    build."""
     for kind in ("containers", "images"):
         _request(address, f"/{kind}/prune", method="POST", seconds=PRUNE_SECONDS)
 

@@ -1,4 +1,5 @@
-"""Writes `.devcluster/env`: how to reach the cluster, as assignments that a shell and a Makefile can read."""
+"""Writes `.devcluster/env`: how to reach the cluster, as assignments that a shell and a Makefile
+can read."""
 
 import shlex
 

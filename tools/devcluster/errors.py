@@ -1,8 +1,8 @@
 """The error that this tooling reports to its users.
 
-DevClusterError: something outside of this program is in the way (a missing privilege, an occupied port, a missing tool, a
-program that does not start). It has a one-line message, a fix that the user can apply and, if useful, the output of the
-program that failed. It is printed without a traceback.
+DevClusterError: something outside of this program is in the way (a missing privilege, an occupied
+port, a missing tool, a program that does not start). It has a one-line message, a fix that the user
+can apply and, if useful, the output of the program that failed. It is printed without a traceback.
 """
 
 

@@ -1,8 +1,9 @@
-"""Uses an existing cluster (INFERRUN_CONTEXT) and Temporal server (TEMPORAL_ADDRESS) instead of creating them.
+"""Uses an existing cluster (INFERRUN_CONTEXT) and Temporal server (TEMPORAL_ADDRESS) instead of
+creating them.
 
-Both are used only if they are configured explicitly; a kubeconfig or a server that happens to exist is ignored. Nothing is
-compiled: kubectl and helm must be on PATH. For a kind cluster on Linux, a Temporal development server is started if the temporal
-CLI is on PATH and no server is configured.
+Both are used only if they are configured explicitly; a kubeconfig or a server that happens to exist
+is ignored. Nothing is compiled: kubectl and helm must be on PATH. For a kind cluster on Linux, a
+Temporal development server is started if the temporal CLI is on PATH and no server is configured.
 """
 
 import os
@@ -40,8 +41,12 @@ class Configured:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Configured:
-    """Our own Temporal address is ignored unless a context is set: the user may have sourced `.devcluster/env`."""
-    context, address = environment.get("INFERRUN_CONTEXT", ""), environment.get("TEMPORAL_ADDRESS", "")
+    """Our own Temporal address is ignored unless a context is set: the user may have sourced
+    `.devcluster/env`."""
+    context, address = (
+        environment.get("INFERRUN_CONTEXT", ""),
+        environment.get("TEMPORAL_ADDRESS", ""),
+    )
     if address == OWN_TEMPORAL and not context:
         return Configured("", "", TEMPORAL_NAMESPACE, "")
     return Configured(
@@ -64,7 +69,8 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def check_temporal(configured: Configured) -> None:
-    """Check that the server accepts connections at an address that Pods may reach, which rules out loopback."""
+    """Check that the server accepts connections at an address that Pods may reach, which rules out
+    loopback."""
     host, port = host_and_port(configured.temporal)
     if host == "localhost" or host.startswith("127.") or host == "::1":
         raise DevClusterError(
@@ -75,7 +81,8 @@ def check_temporal(configured: Configured) -> None:
         socket.create_connection((host, port), timeout=5).close()
     except OSError as error:
         raise DevClusterError(
-            f"no Temporal server responds at {configured.temporal} ({error})", fix="start it, or unset TEMPORAL_ADDRESS"
+            f"no Temporal server responds at {configured.temporal} ({error})",
+            fix="start it, or unset TEMPORAL_ADDRESS",
         ) from error
 
 
@@ -98,45 +105,76 @@ def starts_temporal(configured: Configured, *, has_cli: bool, is_linux: bool) ->
     can_start = kind.is_kind(configured.context) and is_linux
     if can_start and has_cli:
         return True
-    choices = "set TEMPORAL_ADDRESS=<host>:<port> of a Temporal server that the cluster's Pods can reach"
+    choices = (
+        "set TEMPORAL_ADDRESS=<host>:<port> of a Temporal server that the cluster's Pods can reach"
+    )
     if can_start:
-        choices += f", or install the temporal CLI ({TEMPORAL_DOCS}) to have a development server started"
+        choices += (
+            f", or install the temporal CLI ({TEMPORAL_DOCS}) to have a development server started"
+        )
     raise DevClusterError(
-        f"no Temporal server is configured for the cluster of context {configured.context}", fix=choices
+        f"no Temporal server is configured for the cluster of context {configured.context}",
+        fix=choices,
     )
 
 
 def attach(configured: Configured, layout: Layout) -> None:
     """Check that the cluster and the Temporal server respond, and write the env file."""
     found = find_programs(layout)
-    start = starts_temporal(configured, has_cli="temporal" in found, is_linux=platform.system() == "Linux")
+    start = starts_temporal(
+        configured, has_cli="temporal" in found, is_linux=platform.system() == "Linux"
+    )
     if not start:
         check_temporal(configured)
     _link_programs(found, layout)
     _write_kubeconfig(configured, layout)
-    values = temporal_server.start_for_kind(unprivileged(layout)) if start else temporal_values(configured)
-    write_env_file(layout, values={**own_values(layout), **values, "INFERRUN_CONTEXT": configured.context})
+    values = (
+        temporal_server.start_for_kind(unprivileged(layout))
+        if start
+        else temporal_values(configured)
+    )
+    write_env_file(
+        layout, values={**own_values(layout), **values, "INFERRUN_CONTEXT": configured.context}
+    )
     pods = values.get(POD_TEMPORAL_ADDRESS, values["TEMPORAL_ADDRESS"])
     info(f"using the cluster of context {configured.context} and the Temporal server at {pods}")
 
 
 def detach(layout: Layout) -> None:
-    """Stop what `attach` started and remove the files it wrote; the cluster itself is not changed."""
+    """Stop what `attach` started and remove the files it wrote; the cluster itself is not
+    changed."""
     temporal_server.stop_for_kind(unprivileged(layout))
     for file in (layout.kubeconfig, layout.env):
         file.unlink(missing_ok=True)
 
 
 def _write_kubeconfig(configured: Configured, layout: Layout) -> None:
-    """Write the user's settings for this context, so that later commands do not depend on the current context."""
+    """Write the user's settings for this context, so that later commands do not depend on the
+    current context."""
     settings = run(
-        ["kubectl", "config", "view", "--minify", "--flatten", "--raw", f"--context={configured.context}"],
+        [
+            "kubectl",
+            "config",
+            "view",
+            "--minify",
+            "--flatten",
+            "--raw",
+            f"--context={configured.context}",
+        ],
         fix="`kubectl config get-contexts` lists the contexts",
     )
     layout.kubeconfig.touch(mode=0o600)
     layout.kubeconfig.write_text(settings)
     run(
-        ["kubectl", "--kubeconfig", layout.kubeconfig, "get", "--raw", "/readyz", "--request-timeout=10s"],
+        [
+            "kubectl",
+            "--kubeconfig",
+            layout.kubeconfig,
+            "get",
+            "--raw",
+            "/readyz",
+            "--request-timeout=10s",
+        ],
         fix=f"check that `kubectl --context {configured.context} get nodes` works",
     )
 
@@ -171,7 +209,11 @@ def own_temporal_program(layout: Layout) -> dict[str, Path]:
 
 def on_path(name: str, layout: Layout) -> Path | None:
     """The user's own program; programs that this tooling compiled or linked do not count."""
-    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder) != layout.programs]
+    folders = [
+        folder
+        for folder in os.environ.get("PATH", "").split(os.pathsep)
+        if Path(folder) != layout.programs
+    ]
     found = shutil.which(name, path=os.pathsep.join(folders))
     if found is None or Path(found).resolve().is_relative_to(layout.cache.resolve()):
         return None

@@ -1,7 +1,8 @@
-"""`python -m tools.devcluster.forward ADDRESS PORT TARGET_PORT`: forwards TCP connections to a port on loopback.
+"""`python -m tools.devcluster.forward ADDRESS PORT TARGET_PORT`: forwards TCP connections to a port
+on loopback.
 
-It makes a server that listens on loopback reachable at one other address of this machine, here the gateway of kind's network,
-instead of at all of them.
+It makes a server that listens on loopback reachable at one other address of this machine, here the
+gateway of kind's network, instead of at all of them.
 """
 
 import asyncio

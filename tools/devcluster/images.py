@@ -1,8 +1,10 @@
-"""Builds images and loads them into the cluster; unchanged images are neither built nor loaded again.
+"""Builds images and loads them into the cluster; unchanged images are neither built nor loaded
+again.
 
-For this tooling's own cluster buildah builds them, without a registry or a daemon: the base image is created from this
-machine's Debian sources, unless INFERRUN_BASE_IMAGE names an image that buildah can pull. Layers are kept between builds, so a
-code change takes seconds. For a kind cluster Docker builds them.
+For this tooling's own cluster buildah builds them, without a registry or a daemon: the base image
+is created from this machine's Debian sources, unless INFERRUN_BASE_IMAGE names an image that
+buildah can pull. Layers are kept between builds, so a code change takes seconds. For a kind cluster
+Docker builds them.
 """
 
 import json
@@ -41,7 +43,8 @@ class Image:
     cost: float = 20.0
     """Core-seconds that a cold build takes; for the progress display."""
     module: GoModule | None = None
-    """Its programs are compiled on this machine and added to the build context. Docker builds compile them in the image instead."""
+    """Its programs are compiled on this machine and added to the build context. Docker builds
+    compile them in the image instead."""
 
     @property
     def short_name(self) -> str:
@@ -79,7 +82,13 @@ PRODUCT_IMAGES = (
 
 def example_image(name: str, *, cost: float, module: GoModule | None = None) -> Image:
     folder = CHECKOUT / "examples" / name
-    return Image(f"localhost/inferrun-examples/{name}:dev", folder, folder / "Dockerfile", cost=cost, module=module)
+    return Image(
+        f"localhost/inferrun-examples/{name}:dev",
+        folder,
+        folder / "Dockerfile",
+        cost=cost,
+        module=module,
+    )
 
 
 EXAMPLE_IMAGES = (
@@ -104,7 +113,8 @@ def image_id(name: str) -> str:
 
 
 def current_id(name: str) -> str:
-    """The id of an image where it was built: Docker for an existing cluster, else buildah; empty if it is not there."""
+    """The id of an image where it was built: Docker for an existing cluster, else buildah; empty if
+    it is not there."""
     return kind.image_id(name) if existing_cluster.from_environment().context else image_id(name)
 
 
@@ -129,7 +139,9 @@ def build_base(layout: Layout = LAYOUT) -> None:
     if base_image() != BASE_IMAGE or image_id(BASE_IMAGE):
         return
     packages.install_missing()
-    sources = [Path("/etc/apt") / name for name in SOURCE_LISTS if (Path("/etc/apt") / name).is_file()]
+    sources = [
+        Path("/etc/apt") / name for name in SOURCE_LISTS if (Path("/etc/apt") / name).is_file()
+    ]
     release = codename(Path("/etc/os-release").read_text())
     if not sources or not release:
         raise DevClusterError(
@@ -141,9 +153,21 @@ def build_base(layout: Layout = LAYOUT) -> None:
         folder = Path(tempfile.mkdtemp(dir=layout.cache, prefix=".base-"))
         try:
             options = [f"--dpkgopt={option}" for option in EXCLUDED]
-            command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={BASE_PACKAGES}", *options]
-            run([*command, release, folder / "root", sources[0]], fix="check that `apt-get update` works")
-            _run_buildah(Image(BASE_IMAGE, folder, CHECKOUT / "deploy/images/base/Dockerfile"), context=folder)
+            command = [
+                "mmdebstrap",
+                "--quiet",
+                "--variant=minbase",
+                f"--include={BASE_PACKAGES}",
+                *options,
+            ]
+            run(
+                [*command, release, folder / "root", sources[0]],
+                fix="check that `apt-get update` works",
+            )
+            _run_buildah(
+                Image(BASE_IMAGE, folder, CHECKOUT / "deploy/images/base/Dockerfile"),
+                context=folder,
+            )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -174,7 +198,8 @@ def _build_and_load_kind(image: Image, *, context: str) -> None:
 
 
 def build(image: Image, *, options: Sequence[str] = (), layout: Layout = LAYOUT) -> str:
-    """Build an image in buildah's store, which requires no cluster, and return its id. `options` are those of `buildah bud`."""
+    """Build an image in buildah's store, which requires no cluster, and return its id. `options`
+    are those of `buildah bud`."""
     build_base(layout)
     with _copied_context(image) as folder:
         if image.module:
@@ -200,21 +225,44 @@ def _copied_context(image: Image) -> Iterator[Path]:
 
 
 def _other_inputs(image: Image) -> tuple[str, ...]:
-    """What an image depends on besides its build context: its Dockerfile, its base and its programs."""
+    """What an image depends on besides its build context: its Dockerfile, its base and its
+    programs."""
     programs = (binaries.fingerprint(image.module),) if image.module else ()
     return image.name, image.dockerfile.read_text(), base_image(), image_id(base_image()), *programs
 
 
 def _run_buildah(image: Image, *, context: Path, options: Sequence[str] = ()) -> None:
-    # chroot isolation works even if this machine is itself a container. The certificates are mounted because package
-    # indexes may be behind a proxy whose certificate authority only this machine trusts.
-    command = ["buildah", "bud", "--quiet", "--layers", "--isolation", "chroot", "--pull=false", "--format", "docker"]
-    command += ["--build-arg", f"BASE={base_image()}", "--tag", image.name, "--file", str(image.dockerfile)]
+    # chroot isolation works even if this machine is itself a container. The certificates are
+    # mounted because package indexes may be behind a proxy whose certificate authority only this
+    # machine trusts.
+    command = [
+        "buildah",
+        "bud",
+        "--quiet",
+        "--layers",
+        "--isolation",
+        "chroot",
+        "--pull=false",
+        "--format",
+        "docker",
+    ]
+    command += [
+        "--build-arg",
+        f"BASE={base_image()}",
+        "--tag",
+        image.name,
+        "--file",
+        str(image.dockerfile),
+    ]
     if image.module:
         command += ["--build-arg", f"GO={base_image()}"]  # nothing is left to compile in the image
     if Path(CERTIFICATES).exists():
         command += ["--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro"]
-    run([*command, *options, str(context)], timeout=1800, fix=f"see the output above; the build is {image.dockerfile}")
+    run(
+        [*command, *options, str(context)],
+        timeout=1800,
+        fix=f"see the output above; the build is {image.dockerfile}",
+    )
 
 
 def _loaded(layout: Layout) -> dict[str, str]:
@@ -260,7 +308,10 @@ def load_early(images: Sequence[Image], *, layout: Layout = LAYOUT) -> None:
 
 def _load_base(layout: Layout) -> None:
     identity = image_id(base_image())
-    if not identity or (_loaded(layout).get(BASE_IMAGE) == identity and BASE_IMAGE in archives.images_on_node(layout)):
+    if not identity or (
+        _loaded(layout).get(BASE_IMAGE) == identity
+        and BASE_IMAGE in archives.images_on_node(layout)
+    ):
         return
     with step("load the base image"):
         transfer.copy_to_node(base_image(), name=BASE_IMAGE, layout=layout)

@@ -1,4 +1,5 @@
-"""Builds images with Docker and loads them into a kind cluster, and finds the address at which its Pods reach this machine."""
+"""Builds images with Docker and loads them into a kind cluster, and finds the address at which its
+Pods reach this machine."""
 
 import ipaddress
 import os

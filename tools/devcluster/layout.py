@@ -1,7 +1,8 @@
 """Paths, addresses and ports; no other module defines any.
 
-There is one cluster per machine, because its bridge, network rules and cgroups are machine-wide. Its data is stored outside
-of the checkout, so that it can still be found and removed after the checkout has been deleted.
+There is one cluster per machine, because its bridge, network rules and cgroups are machine-wide.
+Its data is stored outside of the checkout, so that it can still be found and removed after the
+checkout has been deleted.
 """
 
 import os
@@ -23,7 +24,8 @@ CGROUP = "inferrun-devcluster"
 
 @dataclass(frozen=True)
 class Ports:
-    """Listening ports. Except for DNS and Temporal they are not the usual ones, in case another Kubernetes or etcd is running."""
+    """Listening ports. Except for DNS and Temporal they are not the usual ones, in case another
+    Kubernetes or etcd is running."""
 
     api: int = 16443
     etcd: int = 23790
@@ -46,7 +48,8 @@ PORTS = Ports()
 
 @dataclass(frozen=True)
 class Layout:
-    """The directories of the cluster (`state`, `run`), of downloads and builds (`cache`) and of one checkout."""
+    """The directories of the cluster (`state`, `run`), of downloads and builds (`cache`) and of one
+    checkout."""
 
     checkout: Path
     state: Path
@@ -116,7 +119,8 @@ class Layout:
 
     @property
     def shutdown_marker(self) -> Path:
-        """Exists while the cluster is being shut down; if it exists at startup, the shutdown was interrupted."""
+        """Exists while the cluster is being shut down; if it exists at startup, the shutdown was
+        interrupted."""
         return self.state / "ending"
 
     @property
@@ -135,8 +139,11 @@ def layout_of(checkout: Path = CHECKOUT) -> Layout:
 
 
 def unprivileged(layout: Layout) -> Layout:
-    """The layout for processes beside an existing cluster: everything below the checkout, no root required."""
-    return replace(layout, state=layout.client_dir / "state", run=layout.client_dir / "state" / "run")
+    """The layout for processes beside an existing cluster: everything below the checkout, no root
+    required."""
+    return replace(
+        layout, state=layout.client_dir / "state", run=layout.client_dir / "state" / "run"
+    )
 
 
 LAYOUT = layout_of()

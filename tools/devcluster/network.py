@@ -1,6 +1,7 @@
 """Creates and removes the bridge that the node and its Pods share, and the network rules around it.
 
-Everything has a recognisable name or is one of Kubernetes' own chains, so removal does not depend on stored state.
+Everything has a recognisable name or is one of Kubernetes' own chains, so removal does not depend
+on stored state.
 """
 
 import shlex
@@ -26,33 +27,59 @@ RULES = (
     ("nat", "PREROUTING", ("-i", BRIDGE, *TEMPORAL, *TO_TEMPORAL)),
     ("nat", "OUTPUT", (*TEMPORAL, *TO_TEMPORAL)),
     # Block everything else that route_localnet would allow.
-    ("filter", "INPUT", ("-i", BRIDGE, "-d", "127.0.0.0/8", "-m", "conntrack", "!", "--ctstate", "DNAT", "-j", "DROP")),
+    (
+        "filter",
+        "INPUT",
+        (
+            "-i",
+            BRIDGE,
+            "-d",
+            "127.0.0.0/8",
+            "-m",
+            "conntrack",
+            "!",
+            "--ctstate",
+            "DNAT",
+            "-j",
+            "DROP",
+        ),
+    ),
 )
 KERNEL_SETTINGS = (
     ("net/ipv4/ip_forward", "1"),
-    # Otherwise replies from a Pod behind a Service bypass NAT and arrive from the Pod's address instead of the Service's.
+    # Otherwise replies from a Pod behind a Service bypass NAT and arrive from the Pod's address
+    # instead of the Service's.
     ("net/bridge/bridge-nf-call-iptables", "1"),
     (f"net/ipv4/conf/{BRIDGE}/route_localnet", "1"),
 )
 
 
 def create_network() -> None:
-    """Create the bridge before any Pod runs, because the API server, DNS and Temporal use its address."""
+    """Create the bridge before any Pod runs, because the API server, DNS and Temporal use its
+    address."""
     succeeds(["modprobe", "br_netfilter"])
     if not has_bridge():
-        run(["ip", "link", "add", BRIDGE, "type", "bridge"], fix="the kernel must support bridges (module bridge)")
+        run(
+            ["ip", "link", "add", BRIDGE, "type", "bridge"],
+            fix="the kernel must support bridges (module bridge)",
+        )
     run(["ip", "address", "replace", f"{ADDRESS}/{POD_NETWORK.partition('/')[2]}", "dev", BRIDGE])
     run(["ip", "link", "set", BRIDGE, "up"])
     for setting, value in KERNEL_SETTINGS:
         path = Path("/proc/sys") / setting
         if not path.exists():
-            raise DevClusterError(f"the kernel setting {setting} does not exist", fix="modprobe br_netfilter")
+            raise DevClusterError(
+                f"the kernel setting {setting} does not exist", fix="modprobe br_netfilter"
+            )
         if path.read_text().strip() != value:
             path.write_text(value)
     for table, chain, words in RULES:
         rule = [*words, "-m", "comment", "--comment", COMMENT]
         if not succeeds(["iptables", "-w", "-t", table, "-C", chain, *rule]):
-            run(["iptables", "-w", "-t", table, "-I", chain, *rule], fix="check that `iptables -S` works")
+            run(
+                ["iptables", "-w", "-t", table, "-I", chain, *rule],
+                fix="check that `iptables -S` works",
+            )
 
 
 def has_bridge() -> bool:
@@ -60,13 +87,17 @@ def has_bridge() -> bool:
 
 
 def is_ours(rule: str) -> bool:
-    """Whether a line of `iptables -S` belongs to this cluster: it has our comment or jumps to one of Kubernetes' chains."""
+    """Whether a line of `iptables -S` belongs to this cluster: it has our comment or jumps to one
+    of Kubernetes' chains."""
     words = rule.split()
-    return rule.startswith("-A ") and (COMMENT in words or any(word.startswith("KUBE-") for word in words[2:]))
+    return rule.startswith("-A ") and (
+        COMMENT in words or any(word.startswith("KUBE-") for word in words[2:])
+    )
 
 
 def removal_commands(listed: Iterable[str]) -> list[list[str]]:
-    """The iptables arguments that remove this cluster's part of an `iptables -S` listing: rules first, then the empty chains."""
+    """The iptables arguments that remove this cluster's part of an `iptables -S` listing: rules
+    first, then the empty chains."""
     lines = list(listed)
     chains = [line.split()[1] for line in lines if line.startswith("-N KUBE-")]
     inside = tuple(f"-A {chain} " for chain in chains)

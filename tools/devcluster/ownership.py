@@ -1,4 +1,5 @@
-"""Records which checkout owns the machine's only cluster, and serialises the commands that change it."""
+"""Records which checkout owns the machine's only cluster, and serialises the commands that change
+it."""
 
 import fcntl
 import json
@@ -27,7 +28,8 @@ def require_root(command: str) -> None:
 
 @contextmanager
 def lock(layout: Layout) -> Iterator[None]:
-    """Hold the lock for the duration of the block. The kernel releases it if the process is killed."""
+    """Hold the lock for the duration of the block. The kernel releases it if the process is
+    killed."""
     layout.state.mkdir(parents=True, exist_ok=True)
     with (layout.state / "lock").open("w") as file:
         try:

@@ -31,8 +31,8 @@ REQUIRED_FOR_TESTS: tuple[tuple[str, str], ...] = (
     ("mvn", "maven"),
     ("pgbouncer", "pgbouncer"),
 )
-"""The time-skipping Temporal server of the workflow tests runs on Java and is downloaded with Maven; databases are tested through a
-pooler, too."""
+"""The time-skipping Temporal server of the workflow tests runs on Java and is downloaded with
+Maven; databases are tested through a pooler, too."""
 
 INSTALL_STEP = "install Debian packages"
 
@@ -77,5 +77,6 @@ def install_missing(required: tuple[tuple[str, str], ...] = REQUIRED) -> None:
         run(command, extra_env={**noninteractive, "RUNLEVEL": "1"}, timeout=1200, fix=manual_fix)
     if remaining := missing(required):
         raise DevClusterError(
-            f"still missing after the installation: {' '.join(remaining)}", fix=f"check PATH: {os.environ['PATH']}"
+            f"still missing after the installation: {' '.join(remaining)}",
+            fix=f"check PATH: {os.environ['PATH']}",
         )

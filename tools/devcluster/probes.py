@@ -1,4 +1,5 @@
-"""Readiness probes: functions without arguments that return whether a component is up. They never raise."""
+"""Readiness probes: functions without arguments that return whether a component is up. They never
+raise."""
 
 import socket
 import ssl
@@ -16,7 +17,8 @@ def http_ok(url: str) -> Callable[[], bool]:
 
 
 def https_ok(url: str, *, certificates: Path, verify: bool = True) -> Callable[[], bool]:
-    """Like `http_ok`, as the cluster's administrator; `verify=False` is for components with self-signed certificates."""
+    """Like `http_ok`, as the cluster's administrator; `verify=False` is for components with
+    self-signed certificates."""
 
     def probe() -> bool:
         context = ssl.create_default_context(cafile=str(certificates / "ca.crt"))

@@ -1,7 +1,8 @@
 """Starts long-running programs, records which processes it started, and stops only those.
 
-A process is identified by its id, start time and the machine's boot id, because the kernel reuses process ids. The child writes
-the record itself before it executes the program (`launch`), so an interruption cannot leave an unrecorded process.
+A process is identified by its id, start time and the machine's boot id, because the kernel reuses
+process ids. The child writes the record itself before it executes the program (`launch`), so an
+interruption cannot leave an unrecorded process.
 """
 
 import json
@@ -41,7 +42,8 @@ def boot_id() -> str:
 
 
 def start_time_of(stat: str) -> int:
-    """Field 22 of /proc/PID/stat. The name in field 2 may contain spaces and parentheses, so count from its end."""
+    """Field 22 of /proc/PID/stat. The name in field 2 may contain spaces and parentheses, so count
+    from its end."""
     return int(stat.rpartition(")")[2].split()[19])
 
 
@@ -89,7 +91,9 @@ class ProcessRecords:
         identity = identity_of(os.getpid())
         if identity is not None:
             partial = self.path(name).with_suffix(".partial")
-            partial.write_text(json.dumps({"identity": asdict(identity), "fingerprint": fingerprint}))
+            partial.write_text(
+                json.dumps({"identity": asdict(identity), "fingerprint": fingerprint})
+            )
             partial.replace(self.path(name))
 
     def _read(self, name: str) -> dict[str, Any]:  # Any: JSON from a file that may be incomplete
@@ -114,7 +118,9 @@ def start(
 ) -> None:
     """Start a program in its own session, so that it does not receive Ctrl-C from the terminal."""
     if shutil.which(command[0]) is None:
-        raise DevClusterError(f"{name} cannot be started, because {command[0]} does not exist", fix="make cluster")
+        raise DevClusterError(
+            f"{name} cannot be started, because {command[0]} does not exist", fix="make cluster"
+        )
     records.folder.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
     records.forget(name)
@@ -130,11 +136,16 @@ def start(
             cwd=CHECKOUT,
             env={**os.environ, **extra_env},
         )
-    wait_until(lambda: launcher.poll() is not None or records.path(name).exists(), seconds=START_SECONDS)
+    wait_until(
+        lambda: launcher.poll() is not None or records.path(name).exists(), seconds=START_SECONDS
+    )
 
 
-def stop(name: str, *, records: ProcessRecords, sig: signal.Signals = signal.SIGTERM, seconds: float = 10) -> bool:
-    """Stop the recorded process, with SIGKILL if it does not exit in time; False if it was not running."""
+def stop(
+    name: str, *, records: ProcessRecords, sig: signal.Signals = signal.SIGTERM, seconds: float = 10
+) -> bool:
+    """Stop the recorded process, with SIGKILL if it does not exit in time; False if it was not
+    running."""
     identity = records.running(name)
     if identity is None:
         records.forget(name)
@@ -185,13 +196,18 @@ def wait_until(condition: Callable[[], bool], *, seconds: float) -> bool:
     return True
 
 
-def wait_ready(name: str, is_ready: Callable[[], bool], *, records: ProcessRecords, log: Path, seconds: float) -> None:
-    """Wait for a program's readiness probe. Raises DevClusterError, with the end of the log, if it exits or takes too long."""
+def wait_ready(
+    name: str, is_ready: Callable[[], bool], *, records: ProcessRecords, log: Path, seconds: float
+) -> None:
+    """Wait for a program's readiness probe. Raises DevClusterError, with the end of the log, if it
+    exits or takes too long."""
     deadline = time.monotonic() + seconds
     while not is_ready():
         identity = records.running(name)
         if identity is None or not is_running(identity):
-            raise DevClusterError(f"{name} exited during startup", fix=f"see its log: {log}", detail=tail(log))
+            raise DevClusterError(
+                f"{name} exited during startup", fix=f"see its log: {log}", detail=tail(log)
+            )
         if time.monotonic() > deadline:
             raise DevClusterError(
                 f"{name} was not ready after {duration(seconds)}",

@@ -1,7 +1,8 @@
 """Estimates how long a set of tasks will still take. Pure: the caller supplies the clock.
 
-Each task has an expected cost in core-seconds, measured on a quiet 2-core machine. The first estimate comes from these costs
-alone; as work is completed, the observed rate replaces the expected one.
+Each task has an expected cost in core-seconds, measured on a quiet 2-core machine. The first
+estimate comes from these costs alone; as work is completed, the observed rate replaces the expected
+one.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,8 @@ class Estimate:
     _done: dict[str, float] = field(default_factory=dict)
 
     def update(self, task: str, *, fraction: float) -> None:
-        """Record progress; a fraction never decreases, and tasks without an expected cost are ignored."""
+        """Record progress; a fraction never decreases, and tasks without an expected cost are
+        ignored."""
         if task in self.costs:
             self._done[task] = max(self._done.get(task, 0.0), min(fraction, 1.0))
 

@@ -1,4 +1,5 @@
-"""Provides the servers that only tests need: for objects; and MLServer, llama.cpp and KServe's SDK, each in its own environment."""
+"""Provides the servers that only tests need: for objects; and MLServer, llama.cpp and KServe's SDK,
+each in its own environment."""
 
 import hashlib
 import shutil
@@ -19,7 +20,8 @@ _AZURITE_LOCK = SOURCES / "build" / "azurite" / "package-lock.json"
 
 
 def provide() -> None:
-    """Install what is missing. What this machine cannot run is named, and the tests that need it are skipped."""
+    """Install what is missing. What this machine cannot run is named, and the tests that need it
+    are skipped."""
     if binaries.missing(_OF_OBJECTS):
         _provide_object_servers()
     if binaries.missing((binaries.TEMPORAL_NEXT,)):
@@ -41,14 +43,18 @@ def provide() -> None:
 
 def _provide_object_servers() -> None:
     if shutil.which("go") is None:
-        info("Go is not installed: the tests that need a server of S3 or Google Cloud Storage are skipped")
+        info(
+            "Go is not installed: the tests that need a server of S3 or Google Cloud Storage are skipped"
+        )
     else:
         binaries.build_missing(modules=_OF_OBJECTS)
 
 
 def azurite_command(layout: Layout = LAYOUT) -> list[str]:
     """The command that starts Azure's emulator of blobs; empty until `provide` has installed it."""
-    program = _azurite_folder(layout) / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    program = (
+        _azurite_folder(layout) / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    )
     return [str(_node(layout)), str(program)] if program.exists() else []
 
 
@@ -87,7 +93,9 @@ def _provide_azurite(layout: Layout = LAYOUT) -> None:
 def _provide_mlserver() -> None:
     if sys.version_info[:2] > NEWEST_PYTHON_OF_MLSERVER:
         newest = ".".join(map(str, NEWEST_PYTHON_OF_MLSERVER))
-        info(f"MLServer does not support Python newer than {newest}: the tests that need it are skipped")
+        info(
+            f"MLServer does not support Python newer than {newest}: the tests that need it are skipped"
+        )
     else:
         _install(mlserver_python(), lock=_lock("model-server"), title="MLServer")
 
@@ -136,7 +144,19 @@ def _install(python: Path, *, lock: Path, title: str, layout: Layout = LAYOUT) -
     uv = uv_program(layout)
     with step(f"install {title} for tests"):
         partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".partial-"))
-        run([uv, "venv", "--quiet", "--relocatable", "--allow-existing", "--python", sys.executable, partial], fix=FIX)
+        run(
+            [
+                uv,
+                "venv",
+                "--quiet",
+                "--relocatable",
+                "--allow-existing",
+                "--python",
+                sys.executable,
+                partial,
+            ],
+            fix=FIX,
+        )
         to = ["--quiet", "--python", str(partial / "bin" / "python")]
         run([uv, "pip", "sync", *to, "--require-hashes", lock], fix=REGISTRY_FIX)
         partial.rename(folder)

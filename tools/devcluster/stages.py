@@ -14,7 +14,9 @@ def run_stages(names: Sequence[str], *, checkout: Path) -> int:
     for position, name in enumerate(names, start=1):
         info(f"==> {name} (stage {position} of {len(names)})")
         started = time.monotonic()
-        code = subprocess.run(["make", "--no-print-directory", name], cwd=checkout, check=False).returncode
+        code = subprocess.run(
+            ["make", "--no-print-directory", name], cwd=checkout, check=False
+        ).returncode
         took = duration(time.monotonic() - started)
         if code != 0:
             info(f"==> {name}: failed after {took}; the remaining stages were skipped")

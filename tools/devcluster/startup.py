@@ -15,7 +15,10 @@ def start_component(component: Component, layout: Layout = LAYOUT) -> None:
     """Start a component unless it is already running with the same settings."""
     records, log = ProcessRecords(layout.process_records), layout.logs / f"{component.name}.log"
     fingerprint = component.fingerprint()
-    if records.running(component.name) is not None and records.fingerprint(component.name) != fingerprint:
+    if (
+        records.running(component.name) is not None
+        and records.fingerprint(component.name) != fingerprint
+    ):
         info(f"  restarting {component.name}, because its settings have changed")
         stop(component.name, records=records)
     _wait_for_readiness_or_exit(component, records)
@@ -36,7 +39,9 @@ def start_component(component: Component, layout: Layout = LAYOUT) -> None:
             extra_env=component.environment,
             fingerprint=fingerprint,
         )
-        wait_ready(component.name, component.ready, records=records, log=log, seconds=component.seconds)
+        wait_ready(
+            component.name, component.ready, records=records, log=log, seconds=component.seconds
+        )
 
 
 def running(layout: Layout = LAYOUT) -> list[str]:
@@ -47,7 +52,10 @@ def running(layout: Layout = LAYOUT) -> list[str]:
 
 def _wait_for_readiness_or_exit(component: Component, records: ProcessRecords) -> None:
     """A component that has just received a signal keeps running for a moment."""
-    wait_until(lambda: records.running(component.name) is None or component.ready(), seconds=component.seconds)
+    wait_until(
+        lambda: records.running(component.name) is None or component.ready(),
+        seconds=component.seconds,
+    )
 
 
 def _write_files(component: Component) -> None:

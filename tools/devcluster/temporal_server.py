@@ -1,6 +1,7 @@
 """Starts a Temporal development server beside an existing kind cluster, without root.
 
-The server listens on loopback; a forwarder makes it reachable at one more address, this machine's on kind's Docker network.
+The server listens on loopback; a forwarder makes it reachable at one more address, this machine's
+on kind's Docker network.
 """
 
 import shutil

@@ -1,8 +1,9 @@
-"""Copies an image from buildah's store to the node, transferring only the layers that the node lacks.
+"""Copies an image from buildah's store to the node, transferring only the layers that the node
+lacks.
 
-skopeo skips layers whose files already exist in the target directory. The directory is therefore first filled with empty
-placeholder files, with the right names and sizes, for all layers on the node. They are left out of the archive that the node
-imports.
+skopeo skips layers whose files already exist in the target directory. The directory is therefore
+first filled with empty placeholder files, with the right names and sizes, for all layers on the
+node. They are left out of the archive that the node imports.
 """
 
 import json
@@ -30,7 +31,10 @@ def copy_to_node(source: str, *, name: str = "", layout: Layout = LAYOUT) -> Non
 
 def blobs_on_node(layout: Layout) -> dict[str, int]:
     """The large blobs on the node: sizes in bytes by hexadecimal SHA-256."""
-    known = {line.removeprefix("sha256:") for line in run([*ctr_command(layout), "content", "list", "--quiet"]).split()}
+    known = {
+        line.removeprefix("sha256:")
+        for line in run([*ctr_command(layout), "content", "list", "--quiet"]).split()
+    }
     folder = layout.containerd_root / "io.containerd.content.v1.content/blobs/sha256"
     sizes = {path.name: path.stat().st_size for path in folder.glob("*") if path.name in known}
     return {digest: size for digest, size in sizes.items() if size >= SMALLEST_SKIPPED_BYTES}
@@ -42,7 +46,13 @@ def _transfer(source: str, *, name: str, present: dict[str, int], layout: Layout
         _write_placeholders(folder, present)
         run(
             [
-                *("skopeo", "copy", "--quiet", "--insecure-policy", "--dest-oci-accept-uncompressed-layers"),
+                *(
+                    "skopeo",
+                    "copy",
+                    "--quiet",
+                    "--insecure-policy",
+                    "--dest-oci-accept-uncompressed-layers",
+                ),
                 *(f"containers-storage:{source}", f"oci:{folder}:image"),
             ]
         )
@@ -59,12 +69,18 @@ def _write_placeholders(folder: Path, present: dict[str, int]) -> None:
 
 
 def pack(folder: Path, archive: Path, *, name: str, skipped: frozenset[str]) -> None:
-    """Write an OCI layout as an archive that contains the image's full name, without the skipped blobs."""
+    """Write an OCI layout as an archive that contains the image's full name, without the skipped
+    blobs."""
     index = folder / "index.json"
     content = json.loads(index.read_text())
     for manifest in content["manifests"]:
-        manifest["annotations"] = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
+        manifest["annotations"] = {
+            "io.containerd.image.name": name,
+            "org.opencontainers.image.ref.name": name,
+        }
     index.write_text(json.dumps(content))
     with tarfile.open(archive, "w") as tar:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in skipped):
+        for path in sorted(
+            path for path in folder.rglob("*") if path.is_file() and path.name not in skipped
+        ):
             tar.add(path, arcname=str(path.relative_to(folder)))

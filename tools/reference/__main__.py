@@ -1,7 +1,8 @@
-"""Writes the generated parts of the pages under docs/, the JSON schemas and the dashboards, or compares them with `--check`.
+"""Writes the generated parts of the pages under docs/, the JSON schemas and the dashboards, or
+compares them with `--check`.
 
-Exit code 1 with `--check`: a page is out of date. A generated part is enclosed by two comments, `<!-- generated: NAME -->` and
-`<!-- end of generated -->`; text between them is overwritten.
+Exit code 1 with `--check`: a page is out of date. A generated part is enclosed by two comments,
+`<!-- generated: NAME -->` and `<!-- end of generated -->`; text between them is overwritten.
 """
 
 import argparse
@@ -15,8 +16,12 @@ COMMAND = "python -m tools.reference"
 
 def main(arguments: list[str] | None = None, *, docs: Path = pages.DOCS) -> int:
     """Write or compare; returns the exit code."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description="Generate the reference parts of the documentation.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description="Generate the reference parts of the documentation."
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if a page is out of date"
+    )
     is_check = parser.parse_args(arguments).check
     stale = {**pages.stale(docs, catalogue.parts()), **reasons.stale(docs), **schemas.stale(docs)}
     stale |= dashboards.stale(docs.parent)

@@ -3,7 +3,17 @@
 from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import structural
 from inferrun.stores import STORES
-from tools.reference import chart, commands, exit_codes, exports, fields, labels, metrics, permissions, settings
+from tools.reference import (
+    chart,
+    commands,
+    exit_codes,
+    exports,
+    fields,
+    labels,
+    metrics,
+    permissions,
+    settings,
+)
 from tools.reference.markdown import table
 
 FIELDS = ("field", "type", "meaning")
@@ -20,7 +30,9 @@ def parts() -> dict[str, str]:
         "run-spec": table(FIELDS, fields.rows(inference_run(), "spec")),
         "run-status": table(FIELDS, fields.rows(inference_run(), "status")),
         "exit-codes": table(("code", "meaning", "reason"), exit_codes.rows()),
-        "chart-values": table(("value", *DEFAULTS), chart.rows(chart.VALUES.read_text(encoding="utf-8"))),
+        "chart-values": table(
+            ("value", *DEFAULTS), chart.rows(chart.VALUES.read_text(encoding="utf-8"))
+        ),
         "operator-settings": table(("key", *DEFAULTS), settings.operator_rows()),
         "runner-settings": table(("variable", *DEFAULTS), settings.runner_rows()),
         "environment": table(("variable", "meaning"), settings.environment_rows()),
@@ -43,7 +55,11 @@ def parts() -> dict[str, str]:
         "exports": table(("name", "meaning"), exports.rows("inferrun")),
         "plugin-exports": table(("name", "meaning"), exports.rows("inferrun.plugins")),
         "results-exports": table(("name", "meaning"), exports.rows("inferrun.results")),
-        "results-methods": table(("method", "meaning"), exports.methods("inferrun.results", "PredictedRows")),
+        "results-methods": table(
+            ("method", "meaning"), exports.methods("inferrun.results", "PredictedRows")
+        ),
         "client-exports": table(("name", "meaning"), exports.rows("inferrun.client")),
-        "client-methods": table(("method", "meaning"), exports.methods("inferrun.client", "AsyncClient")),
+        "client-methods": table(
+            ("method", "meaning"), exports.methods("inferrun.client", "AsyncClient")
+        ),
     }

@@ -1,4 +1,5 @@
-"""The command line of `inferrun`: description, options and exit codes of every command, from the application."""
+"""The command line of `inferrun`: description, options and exit codes of every command, from the
+application."""
 
 import ast
 import inspect
@@ -14,7 +15,11 @@ from tools.reference.markdown import Row, plain, sentence, table
 
 SHARED: Final = {
     (name, get_args(option)[1].help)
-    for name, option in (("namespace", NamespaceOption), ("context", ContextOption), ("kubeconfig", KubeconfigOption))
+    for name, option in (
+        ("namespace", NamespaceOption),
+        ("context", ContextOption),
+        ("kubeconfig", KubeconfigOption),
+    )
 }
 """The options of all commands that connect to a server, which the page describes once."""
 
@@ -60,6 +65,8 @@ def _arguments(command: Any) -> Iterator[Row]:  # Any: as above
             value = "" if one.is_flag else f" {one.metavar}"
             name = f"{', '.join(sorted(one.opts, key=len))}{value}"
             required = " (required)" if one.required else ""
-        default = "" if one.default in (None, False, "") or one.required else f" Default: {one.default}."
+        default = (
+            "" if one.default in (None, False, "") or one.required else f" Default: {one.default}."
+        )
         text = sentence(one.help or "")
         yield f"`{name}`{required}", text if "Default" in text else text + default

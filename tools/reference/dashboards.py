@@ -1,4 +1,5 @@
-"""The dashboards of the chart, as JSON for Grafana: one for the platform, one for the owner of a namespace.
+"""The dashboards of the chart, as JSON for Grafana: one for the platform, one for the owner of a
+namespace.
 
 The title of a panel is the question that it answers.
 """
@@ -28,7 +29,8 @@ class Panel:
 
 
 def happened(metric: str, matched: str, *, by: str) -> str:
-    """How often something has happened. `increase` alone would miss the first time, with which the counter appears."""
+    """How often something has happened. `increase` alone would miss the first time, with which the
+    counter appears."""
     series = f"{metric}{{{matched}}}"
     new = f"{series} unless {series} offset $__rate_interval"
     return f"sum by ({by}) ({new} or increase({series}[$__rate_interval])) > 0"
@@ -56,23 +58,42 @@ _NOT_CANCELLED = 'phase="Failed", reason!~"Cancelled|RunDeleted"'
 _NO_RUN = 'outcome=~"missed|rejected|skipped"'
 
 PLATFORM: Final = (
-    Panel("How many shims lead? It should be one", 'sum(inferrun_leader{name="shim"})', kind="stat"),
-    Panel("How many workers execute workflows?", f'count({_SLOTS}{{worker_type="WorkflowWorker"}})', kind="stat"),
+    Panel(
+        "How many shims lead? It should be one", 'sum(inferrun_leader{name="shim"})', kind="stat"
+    ),
+    Panel(
+        "How many workers execute workflows?",
+        f'count({_SLOTS}{{worker_type="WorkflowWorker"}})',
+        kind="stat",
+    ),
     Panel(
         "Do shim and worker reach Temporal?",
         "min by (program) (inferrun_temporal_reachable)",
         "{{program}}",
         kind="stat",
     ),
-    Panel("Which versions run?", "count by (version) (inferrun_build_info)", "{{version}}", kind="stat"),
+    Panel(
+        "Which versions run?",
+        "count by (version) (inferrun_build_info)",
+        "{{version}}",
+        kind="stat",
+    ),
     Panel(
         "Which alerts fire?",
         'count by (alertname, alertstate) (ALERTS{alertname=~"Inferrun.*"})',
         "{{alertname}} {{alertstate}}",
     ),
     Panel("How many runs are there?", "sum by (phase) (inferrun_runs)", "{{phase}}"),
-    Panel("What do runs wait for?", 'sum by (reason) (inferrun_runs{phase=~"Pending|\\\\(none\\\\)"})', "{{reason}}"),
-    Panel("Why do runs fail?", happened("inferrun_runs_ended_total", _NOT_CANCELLED, by="reason"), "{{reason}}"),
+    Panel(
+        "What do runs wait for?",
+        'sum by (reason) (inferrun_runs{phase=~"Pending|\\\\(none\\\\)"})',
+        "{{reason}}",
+    ),
+    Panel(
+        "Why do runs fail?",
+        happened("inferrun_runs_ended_total", _NOT_CANCELLED, by="reason"),
+        "{{reason}}",
+    ),
     Panel(
         "Which namespaces are busiest?",
         'topk(10, sum by (namespace) (inferrun_runs{phase=~"Pending|Running"}))',
@@ -88,7 +109,11 @@ PLATFORM: Final = (
         happened("inferrun_schedule_times_total", _NO_RUN, by="outcome"),
         "{{outcome}}",
     ),
-    Panel("Does the shim keep up? Objects that are due", "max by (queue) (inferrun_queue_depth)", "{{queue}}"),
+    Panel(
+        "Does the shim keep up? Objects that are due",
+        "max by (queue) (inferrun_queue_depth)",
+        "{{queue}}",
+    ),
     Panel(
         "Which reconciles fail?",
         share("inferrun_reconcile_duration_seconds_count", 'outcome="error"', "", by="queue"),
@@ -96,9 +121,17 @@ PLATFORM: Final = (
         "percentunit",
     ),
     Panel(
-        "How does the API server answer?", f"sum by (code) (rate({_API}_count[$__rate_interval]))", "{{code}}", "reqps"
+        "How does the API server answer?",
+        f"sum by (code) (rate({_API}_count[$__rate_interval]))",
+        "{{code}}",
+        "reqps",
     ),
-    Panel("How slow is the API server (95 of 100)?", quantile(_API, 'verb!="watch"', by="verb"), "{{verb}}", "s"),
+    Panel(
+        "How slow is the API server (95 of 100)?",
+        quantile(_API, 'verb!="watch"', by="verb"),
+        "{{verb}}",
+        "s",
+    ),
     Panel(
         "Which requests does Temporal reject or not answer?",
         f"sum by (operation, status_code) (rate({_TEMPORAL}[$__rate_interval]))",
@@ -116,16 +149,35 @@ PLATFORM: Final = (
         f"min by (task_queue, worker_type) ({_SLOTS})",
         "{{task_queue}} {{worker_type}}",
     ),
-    Panel("Which step of runs is slow (95 of 100)?", quantile(_STEP, "", by="activity_type"), "{{activity_type}}", "s"),
-    Panel("How much memory do the processes use?", "process_resident_memory_bytes", "{{pod}} {{instance}}", "bytes"),
-    Panel("How many cores do they use?", "rate(process_cpu_seconds_total[$__rate_interval])", "{{pod}} {{instance}}"),
+    Panel(
+        "Which step of runs is slow (95 of 100)?",
+        quantile(_STEP, "", by="activity_type"),
+        "{{activity_type}}",
+        "s",
+    ),
+    Panel(
+        "How much memory do the processes use?",
+        "process_resident_memory_bytes",
+        "{{pod}} {{instance}}",
+        "bytes",
+    ),
+    Panel(
+        "How many cores do they use?",
+        "rate(process_cpu_seconds_total[$__rate_interval])",
+        "{{pod}} {{instance}}",
+    ),
 )
 
 _OF = 'namespace="$namespace", config=~"$config"'
 _SECONDS = f"rate(inferrun_model_request_seconds_total{{{_OF}}}[$__rate_interval])"
 
 NAMESPACE: Final = (
-    Panel("How many runs are there?", f"sum by (phase) (inferrun_runs{{{_OF}}})", "{{phase}}", kind="stat"),
+    Panel(
+        "How many runs are there?",
+        f"sum by (phase) (inferrun_runs{{{_OF}}})",
+        "{{phase}}",
+        kind="stat",
+    ),
     Panel(
         "What do runs wait for now?",
         f'sum by (config, reason) (inferrun_runs{{phase=~"Pending|\\\\(none\\\\)", {_OF}}})',
@@ -143,7 +195,9 @@ NAMESPACE: Final = (
     ),
     Panel(
         "Why is work repeated?",
-        happened("inferrun_run_attempts_total", f'reason!~".*Succeeded", {_OF}', by="config, reason"),
+        happened(
+            "inferrun_run_attempts_total", f'reason!~".*Succeeded", {_OF}', by="config, reason"
+        ),
         "{{config}}: {{reason}}",
     ),
     Panel(
@@ -206,7 +260,9 @@ NAMESPACE: Final = (
         "{{config}}: {{outcome}}",
     ),
     Panel(
-        "How many tokens are used?", happened("inferrun_tokens_total", _OF, by="config, type"), "{{config}}: {{type}}"
+        "How many tokens are used?",
+        happened("inferrun_tokens_total", _OF, by="config, type"),
+        "{{config}}: {{type}}",
     ),
     Panel(
         "Do schedules start their runs?",
@@ -224,30 +280,52 @@ NAMESPACE: Final = (
 
 def stale(root: Path) -> dict[Path, str]:
     """The files that differ from the panels above, each with its new text."""
-    variables = [{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}]
+    variables = [
+        {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+    ]
     owner = [
         *variables,
         _variable("namespace", "inferrun_runs"),
         _variable("config", 'inferrun_runs{namespace="$namespace"}', is_list=True),
     ]
     files = {
-        "inferrun-platform": _dashboard("inferrun-platform", "inferrun: the platform", PLATFORM, variables),
-        "inferrun-namespace": _dashboard("inferrun-namespace", "inferrun: runs of a namespace", NAMESPACE, owner),
+        "inferrun-platform": _dashboard(
+            "inferrun-platform", "inferrun: the platform", PLATFORM, variables
+        ),
+        "inferrun-namespace": _dashboard(
+            "inferrun-namespace", "inferrun: runs of a namespace", NAMESPACE, owner
+        ),
     }
     texts = {root / _FOLDER / f"{name}.json": text for name, text in files.items()}
-    return {path: text for path, text in texts.items() if not path.exists() or path.read_text(encoding="utf-8") != text}
+    return {
+        path: text
+        for path, text in texts.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
 
 
 def _variable(name: str, metric: str, *, is_list: bool = False) -> Json:
     query = f"label_values({metric}, {name})"
-    every = {"includeAll": True, "multi": True, "allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]}}
+    every = {
+        "includeAll": True,
+        "multi": True,
+        "allValue": ".*",
+        "current": {"text": ["All"], "value": ["$__all"]},
+    }
     common = {"name": name, "type": "query", "datasource": _SOURCE, "refresh": 2, "sort": 1}
     return {**common, "query": {"query": query, "refId": name}, **(every if is_list else {})}
 
 
 def _dashboard(uid: str, title: str, panels: tuple[Panel, ...], variables: list[Json]) -> str:
     """One line for each panel, so that a change is easy to review."""
-    head = {"uid": uid, "title": title, "tags": ["inferrun"], "schemaVersion": 39, "refresh": "30s", "editable": True}
+    head = {
+        "uid": uid,
+        "title": title,
+        "tags": ["inferrun"],
+        "schemaVersion": 39,
+        "refresh": "30s",
+        "editable": True,
+    }
     head |= {"time": {"from": "now-6h", "to": "now"}, "templating": {"list": variables}}
     lines = ",\n".join(json.dumps(one) for one in _placed(panels))
     return json.dumps(head)[:-1] + f',\n"panels": [\n{lines}\n]}}\n'
@@ -256,7 +334,12 @@ def _dashboard(uid: str, title: str, panels: tuple[Panel, ...], variables: list[
 def _placed(panels: tuple[Panel, ...]) -> Iterator[Json]:
     for index, panel in enumerate(panels):
         row, column = divmod(index, _COLUMNS)
-        target = {"refId": "A", "datasource": _SOURCE, "expr": panel.query, "legendFormat": panel.legend or "__auto"}
+        target = {
+            "refId": "A",
+            "datasource": _SOURCE,
+            "expr": panel.query,
+            "legendFormat": panel.legend or "__auto",
+        }
         yield {
             "id": index + 1,
             "type": panel.kind,

@@ -1,4 +1,5 @@
-"""Rows for the exit codes of a runner: the code, its meaning, the reason that a status shows for it."""
+"""Rows for the exit codes of a runner: the code, its meaning, the reason that a status shows for
+it."""
 
 from collections.abc import Iterator
 
@@ -11,4 +12,8 @@ def rows() -> Iterator[Row]:
     for code in ExitCode:
         meaning = meaning_of(code).removeprefix(f"{int(code)} (").removesuffix(")")
         reason = reason_of(code).value
-        yield f"{int(code)}", meaning, f"[`{reason}`](../troubleshooting/reasons.md#{reason.lower()})"
+        yield (
+            f"{int(code)}",
+            meaning,
+            f"[`{reason}`](../troubleshooting/reasons.md#{reason.lower()})",
+        )

@@ -1,4 +1,5 @@
-"""Rows for the public names of a module: each name in `__all__` with the first sentence of its documentation."""
+"""Rows for the public names of a module: each name in `__all__` with the first sentence of its
+documentation."""
 
 import inspect
 import re

@@ -7,15 +7,19 @@ from deploy.crds.schema import Schema
 from tools.reference.markdown import Row
 
 OLD_PLACEMENT: Final = ("modelName", "modelUrl", "modelVersion", "modelInputName")
-"""Fields directly under the spec of a config that are the same as those under `kserve`; the page says so."""
+"""Fields directly under the spec of a config that are the same as those under `kserve`; the page
+says so."""
 
 _TYPES: Final = {"string": "string", "integer": "integer", "boolean": "boolean"}
 
 
 def rows(definition: Schema, part: str) -> Iterator[Row]:
-    """One row for each field below `spec` or `status`; an object without a description has rows for its fields only."""
+    """One row for each field below `spec` or `status`; an object without a description has rows for
+    its fields only."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part]
-    shown = {name: child for name, child in schema["properties"].items() if name not in OLD_PLACEMENT}
+    shown = {
+        name: child for name, child in schema["properties"].items() if name not in OLD_PLACEMENT
+    }
     yield from _below(shown, required=schema.get("required", ()), prefix="")
 
 

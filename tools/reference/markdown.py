@@ -18,7 +18,8 @@ def _cell(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that may hold code in backticks, with what Markdown would take for HTML or emphasis escaped elsewhere."""
+    """Text that may hold code in backticks, with what Markdown would take for HTML or emphasis
+    escaped elsewhere."""
     parts = text.split("`")
     return "`".join(part if place % 2 else _escaped(part) for place, part in enumerate(parts))
 

@@ -7,7 +7,9 @@ from typing import Final
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 
-_PART: Final = re.compile(r"(<!-- generated: ([a-z0-9-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
+_PART: Final = re.compile(
+    r"(<!-- generated: ([a-z0-9-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL
+)
 
 
 def stale(docs: Path, parts: Mapping[str, str]) -> dict[Path, str]:

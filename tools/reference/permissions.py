@@ -1,4 +1,5 @@
-"""Rows for the permissions of the service accounts, from the recorded ones in `tests/integration/chart/permissions`.
+"""Rows for the permissions of the service accounts, from the recorded ones in
+`tests/integration/chart/permissions`.
 
 A test compares them with the chart's rules, and another one with what the API server answers.
 """
@@ -11,9 +12,13 @@ from typing import Final
 
 from tools.reference.markdown import Row
 
-RECORDED: Final = Path(__file__).resolve().parents[2] / "tests" / "integration" / "chart" / "permissions"
+RECORDED: Final = (
+    Path(__file__).resolve().parents[2] / "tests" / "integration" / "chart" / "permissions"
+)
 
-_LINE: Final = re.compile(r"(?:namespace )?(?P<place>\S+): (?P<resource>\S+?)(?: named (?P<names>\S+))?: (?P<verbs>.+)")
+_LINE: Final = re.compile(
+    r"(?:namespace )?(?P<place>\S+): (?P<resource>\S+?)(?: named (?P<names>\S+))?: (?P<verbs>.+)"
+)
 
 
 def rows(account: str, mode: str) -> Iterator[Row]:
@@ -31,7 +36,12 @@ def merge(lines: Iterable[str]) -> Iterator[Row]:
         key = found["place"], found["resource"].removesuffix(".core"), found["names"] or ""
         verbs[key] += [verb for verb in found["verbs"].split() if verb not in verbs[key]]
     for (place, resource, names), allowed in verbs.items():
-        yield _place(place), f"`{resource}`", f"`{names}`" if names else "", f"`[{' '.join(allowed)}]`"
+        yield (
+            _place(place),
+            f"`{resource}`",
+            f"`{names}`" if names else "",
+            f"`[{' '.join(allowed)}]`",
+        )
 
 
 def _place(name: str) -> str:

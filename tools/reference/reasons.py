@@ -1,6 +1,8 @@
-"""Keeps the page on reasons complete: a reason without a section gets one, with the two parts that a person fills in.
+"""Keeps the page on reasons complete: a reason without a section gets one, with the two parts that
+a person fills in.
 
-Cause and fix are written by people; only the skeleton is generated. A unit test rejects a part that is still to be written.
+Cause and fix are written by people; only the skeleton is generated. A unit test rejects a part that
+is still to be written.
 """
 
 import re

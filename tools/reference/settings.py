@@ -1,4 +1,5 @@
-"""Rows for the settings of the three programs, from the documentation strings under their fields."""
+"""Rows for the settings of the three programs, from the documentation strings under their
+fields."""
 
 import ast
 import inspect
@@ -27,7 +28,8 @@ def operator_rows() -> Iterator[Row]:
 
 
 def runner_rows(model: type[BaseModel] = Settings) -> Iterator[Row]:
-    """The variables that the runner reads; a field that is a model stands for the variables of its fields."""
+    """The variables that the runner reads; a field that is a model stands for the variables of its
+    fields."""
     docs = field_docs(model)
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):

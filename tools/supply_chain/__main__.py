@@ -1,4 +1,5 @@
-"""`python -m tools.supply_chain release|verify --registry HOST/PATH --version VERSION --key KEY`: the command line."""
+"""`python -m tools.supply_chain release|verify --registry HOST/PATH --version VERSION --key KEY`:
+the command line."""
 
 import argparse
 import sys
@@ -16,7 +17,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("action", choices=("release", "verify"))
     parser.add_argument("--registry", required=True, help="host of the registry and a path on it")
     parser.add_argument("--version", required=True, help="version without a leading v")
-    parser.add_argument("--key", default="", help="key of cosign; without one, a release is built but not pushed")
+    parser.add_argument(
+        "--key", default="", help="key of cosign; without one, a release is built but not pushed"
+    )
     given = parser.parse_args(arguments)
     release = Release(given.registry, given.version)
     try:
@@ -29,10 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _execute(action: str, release: Release, *, key: str) -> None:
-    given = {"REGISTRY": release.registry, "VERSION": release.version, "KEY": key or action == "release"}
+    given = {
+        "REGISTRY": release.registry,
+        "VERSION": release.version,
+        "KEY": key or action == "release",
+    }
     if missing := [name for name, value in given.items() if not value]:
         raise DevClusterError(
-            f"{missing[0]} is not set", fix="set REGISTRY=<host>/<path>, VERSION=<version> and KEY=<file>"
+            f"{missing[0]} is not set",
+            fix="set REGISTRY=<host>/<path>, VERSION=<version> and KEY=<file>",
         )
     if action == "verify":
         for repository, digest in verify(release, key=key).items():

@@ -17,14 +17,18 @@ def cyclonedx(packages: Sequence[Package], *, name: str, version: str) -> str:
     subject = Component(name=name, version=version, type=ComponentType.CONTAINER, bom_ref="image")
     components = [_component(package) for package in packages]
     identity = uuid.uuid5(uuid.NAMESPACE_URL, repr((name, version, tuple(packages))))
-    bom = Bom(serial_number=identity, components=components, metadata=BomMetaData(component=subject))
+    bom = Bom(
+        serial_number=identity, components=components, metadata=BomMetaData(component=subject)
+    )
     bom.register_dependency(subject, components)
     return JsonV1Dot6(bom).output_as_string(indent=2)
 
 
 def _component(package: Package) -> Component:
     namespace = "debian" if package.ecosystem == "deb" else None
-    url = PackageURL(type=package.ecosystem, namespace=namespace, name=package.name, version=package.version)
+    url = PackageURL(
+        type=package.ecosystem, namespace=namespace, name=package.name, version=package.version
+    )
     return Component(
         name=package.name,
         version=package.version,

@@ -1,7 +1,9 @@
-"""The packages in an image archive: Python distributions and Debian packages, read from their metadata in the layers.
+"""The packages in an image archive: Python distributions and Debian packages, read from their
+metadata in the layers.
 
-An archive is what `docker save` or `buildah push docker-archive:` writes: a tar file with `manifest.json`, which lists the layers
-from the lowest to the highest. A later layer replaces a file of an earlier one, or removes it with a `.wh.` entry.
+An archive is what `docker save` or `buildah push docker-archive:` writes: a tar file with
+`manifest.json`, which lists the layers from the lowest to the highest. A later layer replaces a
+file of an earlier one, or removes it with a `.wh.` entry.
 """
 
 import json
@@ -30,7 +32,8 @@ class Package:
 
 
 def packages_in(archive: Path) -> tuple[Package, ...]:
-    """The packages of the first image in an archive, sorted. Raises ValueError if the file is not such an archive."""
+    """The packages of the first image in an archive, sorted. Raises ValueError if the file is not
+    such an archive."""
     with tarfile.open(archive) as tar:
         found = set(_packages(_metadata_files(tar)))
     if not found:
@@ -56,7 +59,9 @@ def _layer_names(tar: tarfile.TarFile) -> list[str]:
     except KeyError:
         member = None
     if member is None:
-        raise ValueError("the archive has no manifest.json; write it with docker save or buildah push docker-archive:")
+        raise ValueError(
+            "the archive has no manifest.json; write it with docker save or buildah push docker-archive:"
+        )
     layers: list[str] = json.load(member)[0]["Layers"]
     return layers
 
@@ -90,7 +95,9 @@ def _packages(contents: dict[PurePosixPath, str]) -> Iterator[Package]:
         if path.name == "METADATA":
             header = HeaderParser().parsestr(text)
             stated = header.get("License-Expression") or header.get("License") or ""
-            yield Package("pypi", header["Name"], header["Version"], stated.splitlines()[0] if stated else "")
+            yield Package(
+                "pypi", header["Name"], header["Version"], stated.splitlines()[0] if stated else ""
+            )
         else:
             yield from _debian_packages(text)
 

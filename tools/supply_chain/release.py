@@ -1,8 +1,9 @@
 """Builds a release, publishes it in an OCI registry, and verifies it there.
 
-A release is the two images and a chart that names them by digest. Two builds of a commit on one base image are equal: all files
-have the commit's time, and no layer is taken from an earlier build. Images and chart are signed with a key, and so are the images'
-bills of materials and statements of provenance. No transparency log takes part: a verification asks nobody but the registry.
+A release is the two images and a chart that names them by digest. Two builds of a commit on one
+base image are equal: all files have the commit's time, and no layer is taken from an earlier build.
+Images and chart are signed with a key, and so are the images' bills of materials and statements of
+provenance. No transparency log takes part: a verification asks nobody but the registry.
 """
 
 import hashlib
@@ -25,7 +26,10 @@ from tools.supply_chain.bill_of_materials import cyclonedx
 from tools.supply_chain.image_packages import packages_in
 
 OUTPUT = CHECKOUT / "build-output" / "release"
-IMAGES = {image.name.removeprefix("localhost/").removesuffix(":dev"): image for image in images.PRODUCT_IMAGES}
+IMAGES = {
+    image.name.removeprefix("localhost/").removesuffix(":dev"): image
+    for image in images.PRODUCT_IMAGES
+}
 """The images by their path in the registry."""
 CHART = "charts/inferrun"
 COPY = ("skopeo", "copy", "--quiet", "--insecure-policy")
@@ -35,7 +39,8 @@ WITHOUT_SERVICES = {
     "signing-config": "application/vnd.dev.sigstore.signingconfig.v0.2+json",
     "trusted-root": "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
 }
-"""Files of cosign, by option, and their media types: empty ones name no transparency log, authority or clock to connect to."""
+"""Files of cosign, by option, and their media types: empty ones name no transparency log, authority
+or clock to connect to."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +55,14 @@ class Release:
 
     @property
     def skopeo_tls(self) -> str:
-        """A registry on this machine speaks HTTP without TLS, as containerd, Helm and cosign expect without being told."""
+        """A registry on this machine speaks HTTP without TLS, as containerd, Helm and cosign expect
+        without being told."""
         return str(not self.registry.startswith(("127.0.0.1:", "localhost:"))).lower()
 
 
 def build(release: Release) -> dict[str, str]:
-    """Build everything in OUTPUT; the digests of the images by path, and the SHA-256 of the chart, packed and rendered."""
+    """Build everything in OUTPUT; the digests of the images by path, and the SHA-256 of the chart,
+    packed and rendered."""
     commit, seconds = _source(release.version)
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir(parents=True)
@@ -68,15 +75,22 @@ def build(release: Release) -> dict[str, str]:
             images.build(replace(image, name=built), options=options)
             run([*COPY, f"containers-storage:{built}", f"oci:{folder}:image"])
             run(["buildah", "rmi", built])
-        digests[repository] = json.loads((folder / "index.json").read_text())["manifests"][0]["digest"]
-        with step(f"describe image {image.short_name}"), tempfile.TemporaryDirectory(dir=OUTPUT) as scratch:
+        digests[repository] = json.loads((folder / "index.json").read_text())["manifests"][0][
+            "digest"
+        ]
+        with (
+            step(f"describe image {image.short_name}"),
+            tempfile.TemporaryDirectory(dir=OUTPUT) as scratch,
+        ):
             unpacked = Path(scratch) / "image.tar"
             run([*COPY, f"oci:{folder}:image", f"docker-archive:{unpacked}"])
             bill = cyclonedx(packages_in(unpacked), name=repository, version=release.version)
         folder.with_suffix(".cdx.json").write_text(bill)
         provenance = _provenance(image.short_name, version=release.version, commit=commit)
         folder.with_suffix(".provenance.json").write_text(json.dumps(provenance, indent=2))
-    named = {repository: release.reference(repository, digest) for repository, digest in digests.items()}
+    named = {
+        repository: release.reference(repository, digest) for repository, digest in digests.items()
+    }
     content = chart.package(version=release.version, images=named, seconds=seconds)
     archive = OUTPUT / "inferrun.tgz"
     archive.write_bytes(content)
@@ -88,7 +102,9 @@ def build(release: Release) -> dict[str, str]:
     manifests = OUTPUT / "inferrun.yaml"
     manifests.write_bytes(rendered)
     files = {archive.name: content, manifests.name: rendered}
-    return digests | {name: f"sha256:{hashlib.sha256(content).hexdigest()}" for name, content in files.items()}
+    return digests | {
+        name: f"sha256:{hashlib.sha256(content).hexdigest()}" for name, content in files.items()
+    }
 
 
 def _source(version: str) -> tuple[str, int]:
@@ -96,19 +112,26 @@ def _source(version: str) -> tuple[str, int]:
     stated = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
     if stated != version:
         raise DevClusterError(
-            f"VERSION={version}, but pyproject.toml has version {stated}", fix="set both to one version"
+            f"VERSION={version}, but pyproject.toml has version {stated}",
+            fix="set both to one version",
         )
     if changed := run(["git", "status", "--porcelain"], cwd=CHECKOUT).splitlines():
         raise DevClusterError(
-            f"the checkout differs from its commit: {changed[0]}", fix="commit the change or discard it"
+            f"the checkout differs from its commit: {changed[0]}",
+            fix="commit the change or discard it",
         )
-    commit, seconds = run(["git", "show", "--no-patch", "--format=%H %ct", "HEAD"], cwd=CHECKOUT).split()
+    commit, seconds = run(
+        ["git", "show", "--no-patch", "--format=%H %ct", "HEAD"], cwd=CHECKOUT
+    ).split()
     return commit, int(seconds)
 
 
 def _provenance(image: str, *, version: str, commit: str) -> dict[str, object]:
-    """The predicate that https://slsa.dev/spec/v1.0/provenance describes: what the image was built from."""
-    base = json.loads(run(["buildah", "inspect", "--type", "image", images.base_image()]))["FromImageDigest"]
+    """The predicate that https://slsa.dev/spec/v1.0/provenance describes: what the image was built
+    from."""
+    base = json.loads(run(["buildah", "inspect", "--type", "image", images.base_image()]))[
+        "FromImageDigest"
+    ]
     sources = [
         {"name": "source", "digest": {"gitCommit": commit}},
         {"name": images.base_image(), "digest": {"sha256": base.removeprefix("sha256:")}},
@@ -122,14 +145,17 @@ def _provenance(image: str, *, version: str, commit: str) -> dict[str, object]:
 
 
 def publish(release: Release, *, key: str) -> dict[str, str]:
-    """Push and sign what was built; the digests of images and chart by path. COSIGN_PASSWORD is the key's password."""
+    """Push and sign what was built; the digests of images and chart by path. COSIGN_PASSWORD is the
+    key's password."""
     _provide_cosign()
     digests = {}
     for repository, image in IMAGES.items():
         with step(f"push {repository}"):
             target = f"docker://{release.reference(repository)}"
             tls = f"--dest-tls-verify={release.skopeo_tls}"
-            run([*COPY, "--preserve-digests", tls, f"oci:{OUTPUT / image.short_name}:image", target])
+            run(
+                [*COPY, "--preserve-digests", tls, f"oci:{OUTPUT / image.short_name}:image", target]
+            )
     _helm("push", OUTPUT / "inferrun.tgz", f"oci://{release.registry}/{Path(CHART).parent}")
     signing = ["--yes", "--key", key]
     for option, media_type in WITHOUT_SERVICES.items():
@@ -150,7 +176,8 @@ def publish(release: Release, *, key: str) -> dict[str, str]:
 
 
 def verify(release: Release, *, key: str) -> dict[str, str]:
-    """Check the signatures, the attestations, and that the chart names the signed images; the digests by path.
+    """Check the signatures, the attestations, and that the chart names the signed images; the
+    digests by path.
 
     Raises DevClusterError, which names the first artifact that fails.
     """
@@ -184,7 +211,9 @@ def verify(release: Release, *, key: str) -> dict[str, str]:
 
 def _helm(*words: str | Path) -> str:
     program = shutil.which("helm", path=f"{LAYOUT.programs}:{os.environ['PATH']}") or "helm"
-    return run([program, *words], extra_env={"TZ": "UTC"}, fix="install Helm 3, or see the output above")
+    return run(
+        [program, *words], extra_env={"TZ": "UTC"}, fix="install Helm 3, or see the output above"
+    )
 
 
 def _provide_cosign() -> None:
@@ -192,4 +221,7 @@ def _provide_cosign() -> None:
 
 
 def _cosign(*words: str | Path) -> str:
-    return run([binaries.program_dir(binaries.COSIGN) / "cosign", *words], fix="check KEY and COSIGN_PASSWORD")
+    return run(
+        [binaries.program_dir(binaries.COSIGN) / "cosign", *words],
+        fix="check KEY and COSIGN_PASSWORD",
+    )

@@ -1,1 +1,2 @@
-"""How quickly runs get their Jobs, for a burst and for single runs, compared with creating the same objects directly."""
+"""How quickly runs get their Jobs, for a burst and for single runs, compared with creating the same
+objects directly."""

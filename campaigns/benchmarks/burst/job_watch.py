@@ -1,4 +1,5 @@
-"""Records when each Job of a namespace was first seen, by the same clock that times the creation of the runs."""
+"""Records when each Job of a namespace was first seen, by the same clock that times the creation of
+the runs."""
 
 import asyncio
 import time

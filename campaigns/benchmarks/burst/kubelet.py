@@ -1,6 +1,8 @@
-"""Reports on Pods what a kubelet would report: their containers start, and end with the result of the built-in runner.
+"""Reports on Pods what a kubelet would report: their containers start, and end with the result of
+the built-in runner.
 
-The benchmark's control plane has no node. Everything else is real: the Job controller finishes the Jobs.
+The benchmark's control plane has no node. Everything else is real: the Job controller finishes the
+Jobs.
 """
 
 import asyncio
@@ -42,11 +44,18 @@ class Kubelet:
     async def end(self, pods: Iterable[Object], *, exit_code: int = 0) -> None:
         """The containers have ended."""
         now = rfc3339(utc_now())
-        ended: Object = {"exitCode": exit_code, "startedAt": now, "finishedAt": now, "reason": "Completed"}
+        ended: Object = {
+            "exitCode": exit_code,
+            "startedAt": now,
+            "finishedAt": now,
+            "reason": "Completed",
+        }
         if exit_code == 0:
             ended["message"] = RESULT
         phase = "Failed" if exit_code else "Succeeded"
-        await asyncio.gather(*(self._report(pod, {"terminated": ended}, phase=phase) for pod in pods))
+        await asyncio.gather(
+            *(self._report(pod, {"terminated": ended}, phase=phase) for pod in pods)
+        )
 
     async def _report(self, pod: Object, state: Object, *, phase: str) -> None:
         metadata = pod["metadata"]

@@ -1,9 +1,10 @@
-"""One pass: a burst of runs with their whole lives, single runs, and as a baseline the same Jobs without our product.
+"""One pass: a burst of runs with their whole lives, single runs, and as a baseline the same Jobs
+without our product.
 
-A life begins with the request that creates the run and ends when its outcome is in the status, its workflow is closed and
-its Job is marked as ended.
-The baseline creates the same ConfigMaps and Jobs directly; their Pods start and end in the same way. Between phases the
-system becomes idle, so that no phase is slowed down by the previous one. The runs of a pass are deleted at its end.
+A life begins with the request that creates the run and ends when its outcome is in the status, its
+workflow is closed and its Job is marked as ended. The baseline creates the same ConfigMaps and Jobs
+directly; their Pods start and end in the same way. Between phases the system becomes idle, so that
+no phase is slowed down by the previous one. The runs of a pass are deleted at its end.
 """
 
 import asyncio
@@ -56,9 +57,11 @@ class LifeCpu:
     """CPU seconds by process: of all lives of a burst, and of their first part."""
 
     to_job: dict[str, float]
-    """From the first create request until the status of every run names its Job, or until all baseline Jobs exist."""
+    """From the first create request until the status of every run names its Job, or until all
+    baseline Jobs exist."""
     whole: dict[str, float]
-    """From the same request until the last Job is marked as ended, or until all baseline Jobs are finished."""
+    """From the same request until the last Job is marked as ended, or until all baseline Jobs are
+    finished."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ class Pass:
     baseline: Burst
     baseline_single: tuple[float, ...]
     ends: tuple[float, ...]
-    """From the moment when the last container of the burst has ended until each run's status was seen to be terminal."""
+    """From the moment when the last container of the burst has ended until each run's status was
+    seen to be terminal."""
     job_ends: tuple[float, ...]
     """From the same moment until each Job was seen to be finished, which its controller decides."""
     baseline_job_ends: tuple[float, ...]
@@ -103,7 +107,8 @@ class Bench:
     single: int
 
     async def one_pass(self, number: int) -> Pass:
-        """Measure once. Even passes measure the baseline after the single runs, odd passes before them, to cancel out drift."""
+        """Measure once. Even passes measure the baseline after the single runs, odd passes before
+        them, to cancel out drift."""
         namespace, baseline_namespace = f"burst-{number}", f"baseline-{number}"
         await self._prepare(namespace)
         await self._prepare(baseline_namespace)
@@ -140,7 +145,9 @@ class Bench:
 
     async def _prepare(self, namespace: str) -> None:
         await self.api.create(
-            NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            NAMESPACES,
+            None,
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         )
         await self.api.create(CONFIGS, namespace, CONFIG)
         await until(lambda: self._has_account(namespace), what="the namespace's service account")
@@ -165,20 +172,26 @@ class Bench:
 
         await run_concurrently(apply, self.size)
         await seen.wait(lambda: sent.keys() <= seen.first_seen.keys(), what="the Jobs of the burst")
-        await seen.wait(lambda: all(map(_names_its_job, seen.runs())), what="the statuses of the burst")
+        await seen.wait(
+            lambda: all(map(_names_its_job, seen.runs())), what="the statuses of the burst"
+        )
         return _measured(sent, seen, began)
 
     async def _live(self, seen: JobWatch) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Let the containers of the burst start and end; returns how long the statuses and the Jobs took to say so."""
+        """Let the containers of the burst start and end; returns how long the statuses and the Jobs
+        took to say so."""
         await self._start_pods(seen)
         await seen.wait(
-            lambda: all(_phase_of(run) == Phase.RUNNING for run in seen.runs()), what="the runs to be running"
+            lambda: all(_phase_of(run) == Phase.RUNNING for run in seen.runs()),
+            what="the runs to be running",
         )
         await Kubelet(self.api).end(seen.pods())
         ended = time.monotonic()
         await seen.wait(lambda: len(seen.ended_at) >= self.size, what="the ends of the runs")
         await until(self._has_no_open_workflow, what="the workflows of the burst to close")
-        await seen.wait(lambda: all(map(_is_marked, seen.jobs())), what="the Jobs of the burst to be marked")
+        await seen.wait(
+            lambda: all(map(_is_marked, seen.jobs())), what="the Jobs of the burst to be marked"
+        )
         return _since(ended, seen.ended_at), _since(ended, seen.finished_at)
 
     async def _start_pods(self, seen: JobWatch) -> None:
@@ -202,7 +215,10 @@ class Bench:
             "apiVersion": wellknown.API_VERSION,
             "kind": wellknown.RUN_KIND,
             "metadata": {"name": name},
-            "spec": {"configRef": {"name": CONFIG["metadata"]["name"]}, "parameters": {"table": "iris"}},
+            "spec": {
+                "configRef": {"name": CONFIG["metadata"]["name"]},
+                "parameters": {"table": "iris"},
+            },
         }
         stored = await self.api.create(RUNS, namespace, body)
         return job_base_name(name, stored["metadata"]["uid"])
@@ -223,7 +239,10 @@ class Bench:
             await self._start_pods(seen)
             await Kubelet(self.api).end(seen.pods())
             ended = time.monotonic()
-            await seen.wait(lambda: all(map(job_state.is_finished, seen.jobs())), what="the ends of the baseline Jobs")
+            await seen.wait(
+                lambda: all(map(job_state.is_finished, seen.jobs())),
+                what="the ends of the baseline Jobs",
+            )
             cpu = LifeCpu(to_job, _difference(before, self._cpu()))
             requests = await read_requests(self.api) - first
             ends = _since(ended, seen.finished_at)
@@ -254,7 +273,12 @@ class Bench:
         found = []
         for job in seen.jobs():
             config_map = await self.api.get(CONFIG_MAPS, namespace, job["metadata"]["name"])
-            found.append((_baseline_copy(config_map, "v1", "ConfigMap"), _baseline_copy(job, "batch/v1", "Job")))
+            found.append(
+                (
+                    _baseline_copy(config_map, "v1", "ConfigMap"),
+                    _baseline_copy(job, "batch/v1", "Job"),
+                )
+            )
         return found
 
     async def _events(self, seen: JobWatch) -> tuple[int, ...]:
@@ -272,10 +296,13 @@ class Bench:
         await asyncio.sleep(IDLE_SECONDS)
 
     async def _remove(self, seen: JobWatch) -> None:
-        """Delete the runs and wait until their workflows are closed; everything else is discarded with the servers."""
+        """Delete the runs and wait until their workflows are closed; everything else is discarded
+        with the servers."""
         for run in seen.runs():
             metadata = run["metadata"]
-            await self.api.delete(RUNS, metadata["namespace"], metadata["name"], uid=metadata["uid"])
+            await self.api.delete(
+                RUNS, metadata["namespace"], metadata["name"], uid=metadata["uid"]
+            )
         await until(self._has_no_open_workflow, what="the workflows of deleted runs to close")
         await seen.wait(lambda: not seen.jobs(), what="the Jobs of deleted runs to go")
         await asyncio.sleep(IDLE_SECONDS)
@@ -313,7 +340,8 @@ CONFIG: dict[str, Any] = {  # Any: a manifest
         },
     },
 }
-"""The config of the demo, which has storage objects of realistic size and uses the product's runner."""
+"""The config of the demo, which has storage objects of realistic size and uses the product's
+runner."""
 
 
 async def run_concurrently(act: Callable[[int], Awaitable[None]], count: int) -> None:
@@ -371,12 +399,15 @@ def _difference(before: dict[str, float], after: dict[str, float]) -> dict[str, 
 
 
 def _baseline_copy(item: Object, version: str, kind: str) -> Object:
-    """The object as it was sent, but without its owner, which does not exist here, and not managed by the worker."""
+    """The object as it was sent, but without its owner, which does not exist here, and not managed
+    by the worker."""
     metadata = item["metadata"]
     kept = {
         "name": metadata["name"],
         "labels": {**metadata["labels"], wellknown.LABEL_MANAGED_BY: "benchmark"},
-        "annotations": {wellknown.ANNOTATION_RUN: metadata["annotations"][wellknown.ANNOTATION_RUN]},
+        "annotations": {
+            wellknown.ANNOTATION_RUN: metadata["annotations"][wellknown.ANNOTATION_RUN]
+        },
     }
     copy = {key: value for key, value in item.items() if key in ("data", "immutable", "spec")}
     if kind == "Job":
@@ -385,13 +416,22 @@ def _baseline_copy(item: Object, version: str, kind: str) -> Object:
 
 
 def _as_sent(spec: Object) -> Object:
-    """The spec of a Job that starts at once, without the selector and the labels that the API server adds."""
+    """The spec of a Job that starts at once, without the selector and the labels that the API
+    server adds."""
     template = spec["template"]
-    labels = {key: value for key, value in template["metadata"]["labels"].items() if not _is_of_the_server(key)}
+    labels = {
+        key: value
+        for key, value in template["metadata"]["labels"].items()
+        if not _is_of_the_server(key)
+    }
     labels[wellknown.LABEL_MANAGED_BY] = "benchmark"
     metadata = {"labels": labels, "annotations": template["metadata"].get("annotations", {})}
     kept = {key: value for key, value in spec.items() if key not in ("selector", "template")}
-    return {**kept, "parallelism": spec["completions"], "template": {"metadata": metadata, "spec": template["spec"]}}
+    return {
+        **kept,
+        "parallelism": spec["completions"],
+        "template": {"metadata": metadata, "spec": template["spec"]},
+    }
 
 
 def _is_of_the_server(label: str) -> bool:

@@ -1,4 +1,5 @@
-"""Runs the shim and the worker with default settings as processes on this machine, on an interpreter like that of the images."""
+"""Runs the shim and the worker with default settings as processes on this machine, on an
+interpreter like that of the images."""
 
 import os
 import subprocess
@@ -18,13 +19,14 @@ MODULES = {"shim": "operator_shim", "worker": "worker"}
 START_SECONDS = 60
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")
-"""The base of the images and distributions compile Python with profile-guided optimisation. One that was compiled without takes a
-third more CPU time for the same code (measured)."""
+"""The base of the images and distributions compile Python with profile-guided optimisation. One
+that was compiled without takes a third more CPU time for the same code (measured)."""
 
 
 @contextmanager
 def product(folder: Path, plane: ControlPlane) -> Iterator[tuple[Process, ...]]:
-    """Start the shim and the worker, wait until both are ready, and stop them at the end of the block."""
+    """Start the shim and the worker, wait until both are ready, and stop them at the end of the
+    block."""
     programs: list[Process] = []
     try:
         for kind in MODULES:
@@ -37,19 +39,26 @@ def product(folder: Path, plane: ControlPlane) -> Iterator[tuple[Process, ...]]:
             program.stop()
 
 
-def start_program(folder: Path, plane: ControlPlane, kind: str, *, identity: str) -> tuple[Process, int]:
+def start_program(
+    folder: Path, plane: ControlPlane, kind: str, *, identity: str
+) -> tuple[Process, int]:
     """Start a shim or a worker; returns it and the port of its probes."""
     port = free_port()
     python, packages = interpreter()
-    environment = {**_environment(folder, plane, port), "POD_NAME": identity, "PYTHONPATH": packages}
+    environment = {
+        **_environment(folder, plane, port),
+        "POD_NAME": identity,
+        "PYTHONPATH": packages,
+    }
     name = kind if identity == "benchmark" else identity
     command = [python, "-m", MODULES[kind]]
     return start(name, command, logs=folder, environment=environment, folder=CHECKOUT), port
 
 
 def interpreter(*, system: Path = SYSTEM_PYTHON) -> tuple[str, str]:
-    """The Python that runs the programs, and the folder of their packages: the system's, if it is of the version for which the
-    packages of this environment were installed, otherwise this process's own.
+    """The Python that runs the programs, and the folder of their packages: the system's, if it is
+    of the version for which the packages of this environment were installed, otherwise this
+    process's own.
     """
     own, packages = sys.executable, sysconfig.get_paths()["purelib"]
     return (str(system) if _version_of(system) == sys.version_info[:2] else own), packages

@@ -1,4 +1,5 @@
-"""The report of the passes, as text and as JSON. Pure, except for the description of the machine."""
+"""The report of the passes, as text and as JSON. Pure, except for the description of the
+machine."""
 
 import statistics
 from collections import Counter

@@ -1,11 +1,14 @@
-"""Counts the requests that the API server has answered, from its metrics. Unlike CPU time, they do not depend on the load."""
+"""Counts the requests that the API server has answered, from its metrics. Unlike CPU time, they do
+not depend on the load."""
 
 import re
 from collections import Counter
 
 from inferrun.kube.client import KubeClient
 
-_COUNTED = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$", re.MULTILINE)
+_COUNTED = re.compile(
+    r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$", re.MULTILINE
+)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _IGNORED_RESOURCES = frozenset({"", "leases", "namespaces", "serviceaccounts"})
 

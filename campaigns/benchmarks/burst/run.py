@@ -1,4 +1,5 @@
-"""Runs the benchmark: start the servers and the product, warm up, measure, print the report, stop everything."""
+"""Runs the benchmark: start the servers and the product, warm up, measure, print the report, stop
+everything."""
 
 import asyncio
 import json
@@ -94,7 +95,9 @@ async def install(api: KubeClient) -> None:
         await api.create(DEFINITIONS, None, definition)
     for definition in (inference_config(), inference_run()):
         spec = definition["spec"]
-        resource = Resource(f"{spec['group']}/{spec['versions'][0]['name']}", spec["names"]["plural"])
+        resource = Resource(
+            f"{spec['group']}/{spec['versions'][0]['name']}", spec["names"]["plural"]
+        )
         await until(lambda: _is_served(api, resource), what=f"{resource.plural} to be served")  # noqa: B023 -- called in this iteration only
 
 

@@ -1,7 +1,9 @@
-"""`python -m campaigns.benchmarks.runner.generator`: sends one prepared request again and again over a few connections.
+"""`python -m campaigns.benchmarks.runner.generator`: sends one prepared request again and again
+over a few connections.
 
-The least that a client can do: nothing is read, encoded, decoded or written. A request that is rejected (429, 503) or loses its
-connection is sent again at once. Prints the CPU seconds that sending took, as JSON.
+The least that a client can do: nothing is read, encoded, decoded or written. A request that is
+rejected (429, 503) or loses its connection is sent again at once. Prints the CPU seconds that
+sending took, as JSON.
 """
 
 import argparse
@@ -27,14 +29,18 @@ _REJECTIONS = (b"HTTP/1.1 503", b"HTTP/1.1 429")
 def body_of(rows: int) -> bytes:
     """The request that the runner sends for this many rows of the benchmark."""
     data = ",".join([ROW] * rows)
-    text = f'{{"inputs":[{{"name":"input-0","shape":[{rows},4],"datatype":"FP32","data":[{data}]}}]}}'
+    text = (
+        f'{{"inputs":[{{"name":"input-0","shape":[{rows},4],"datatype":"FP32","data":[{data}]}}]}}'
+    )
     return text.encode()
 
 
 class Client(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, left: list[int], message: bytes, done: asyncio.Event, lost: asyncio.Event) -> None:
+    def __init__(
+        self, left: list[int], message: bytes, done: asyncio.Event, lost: asyncio.Event
+    ) -> None:
         self._left = left
         self._lost = lost
         self._message = message
@@ -87,7 +93,9 @@ async def _send(port: int, left: list[int], message: bytes) -> None:
 async def generate(port: int, *, requests: int, rows: int, connections: int) -> None:
     """Send the requests, and print what that cost. Without rows, they are chat completions."""
     left = [requests]
-    message = request(PATH, body_of(rows)) if rows else request(CHAT, json.dumps(CHAT_BODY).encode())
+    message = (
+        request(PATH, body_of(rows)) if rows else request(CHAT, json.dumps(CHAT_BODY).encode())
+    )
     started = time.process_time()
     async with asyncio.TaskGroup() as group:
         for _ in range(connections):
@@ -103,7 +111,9 @@ def main(send: Callable[..., Coroutine[None, None, None]]) -> None:
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--connections", type=int, required=True)
     given = parser.parse_args()
-    uvloop.run(send(given.port, requests=given.requests, rows=given.rows, connections=given.connections))
+    uvloop.run(
+        send(given.port, requests=given.requests, rows=given.rows, connections=given.connections)
+    )
 
 
 if __name__ == "__main__":

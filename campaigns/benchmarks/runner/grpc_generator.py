@@ -1,4 +1,5 @@
-"""Load on a model server of V2 over gRPC with values as bytes, beside `campaigns.benchmarks.runner.generator`."""
+"""Load on a model server of V2 over gRPC with values as bytes, beside
+`campaigns.benchmarks.runner.generator`."""
 
 import asyncio
 import json

@@ -22,7 +22,9 @@ class Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is not typ
         self._rows = rows
         self._answer = response(rows)
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler | None:
         """The handler of a call, with messages as bytes."""
         handlers = {INFER: self._infer, METADATA: self._describe}
         handler = handlers.get(handler_call_details.method)

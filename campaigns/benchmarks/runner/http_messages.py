@@ -38,8 +38,11 @@ def response(status: str, body: bytes) -> bytes:
 
 def request(path: str, body: bytes) -> bytes:
     """A POST request with JSON."""
-    return b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
-        path.encode(),
-        len(body),
-        body,
+    return (
+        b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+        % (
+            path.encode(),
+            len(body),
+            body,
+        )
     )

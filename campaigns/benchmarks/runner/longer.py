@@ -1,4 +1,5 @@
-"""Measurements beside those of the load generator: rejected records, S3, and with `--all` long runs and other clients."""
+"""Measurements beside those of the load generator: rejected records, S3, and with `--all` long runs
+and other clients."""
 
 import tempfile
 from collections.abc import Iterator
@@ -30,18 +31,27 @@ def measure_poison(folder: Path) -> list[Finding]:
     clean = programs.run(CLEAN, folder / "clean")
     found = programs.run(POISONED, folder / "poisoned")
     return [
-        Finding(f"{POISONED.name} ({UNHURRIED:,.0f} rows/s), relative to none", found.rate / clean.rate, "at least 0.9")
+        Finding(
+            f"{POISONED.name} ({UNHURRIED:,.0f} rows/s), relative to none",
+            found.rate / clean.rate,
+            "at least 0.9",
+        )
     ]
 
 
 def measure_limits(folder: Path) -> Iterator[Finding]:
-    """Compare runs that find the most records that a server accepts in a request with runs whose config says it."""
+    """Compare runs that find the most records that a server accepts in a request with runs whose
+    config says it."""
     for at, scenario in enumerate(LIMITED):
         told = programs.run(scenario, folder / f"told-{at}")
         found = programs.run(scenario, folder / f"found-{at}", finds_rows=True)
         requests, rate = found.requests / told.requests, found.rate / told.rate
-        yield Finding(f"{scenario.name}: requests relative to maxBatchRecords", requests, "at most 1.1")
-        yield Finding(f"{scenario.name}: records/s relative to maxBatchRecords", rate, "at least 0.95")
+        yield Finding(
+            f"{scenario.name}: requests relative to maxBatchRecords", requests, "at most 1.1"
+        )
+        yield Finding(
+            f"{scenario.name}: records/s relative to maxBatchRecords", rate, "at least 0.95"
+        )
 
 
 def _objects(folder: Path) -> Iterator[Finding]:
@@ -52,7 +62,9 @@ def _objects(folder: Path) -> Iterator[Finding]:
     with step(OBJECTS.name):
         generator = programs.generate(RATES[0])
         found = programs.run(OBJECTS, folder)
-    yield Finding(f"{OBJECTS.name}, runner / generator", found.rate / generator.rate, "at least 0.9")
+    yield Finding(
+        f"{OBJECTS.name}, runner / generator", found.rate / generator.rate, "at least 0.9"
+    )
 
 
 def measure_long(*, killed_seconds: int = KILLED_SECONDS) -> Iterator[Finding]:
@@ -76,7 +88,9 @@ def _whole(folder: Path) -> Iterator[Finding]:
         generator = programs.generate(RATES[0])
         found = programs.run(WHOLE, folder)
     rate = WHOLE.records / found.whole_seconds
-    yield Finding(f"{WHOLE.name} with its start and end, JSON", rate / generator.rate, "at least 0.9")
+    yield Finding(
+        f"{WHOLE.name} with its start and end, JSON", rate / generator.rate, "at least 0.9"
+    )
     yield Finding("the same while sending", found.rate / generator.rate, "at least 0.9")
 
 
@@ -85,7 +99,11 @@ def _memory(folder: Path) -> Iterator[Finding]:
         short = programs.run(SHORT, folder / "short").peak_memory
     with step(TALL.name):
         tall = programs.run(TALL, folder / "tall").peak_memory
-    yield Finding(f"peak memory, {TALL.name} ({tall:.0f} MiB) relative to {SHORT.name}", tall / short, "at most 1.05")
+    yield Finding(
+        f"peak memory, {TALL.name} ({tall:.0f} MiB) relative to {SHORT.name}",
+        tall / short,
+        "at most 1.05",
+    )
 
 
 def _kills(folder: Path, *, seconds: int) -> Iterator[Finding]:
@@ -94,7 +112,13 @@ def _kills(folder: Path, *, seconds: int) -> Iterator[Finding]:
     with step(calm.name):
         rate = programs.run(calm, folder / "calm").rate
     with step(f"{scenario.name}, killed {KILLS} times"):
-        found = programs.run_killed(scenario, folder / "killed", kills=KILLS, every=seconds / (KILLS + 1))
+        found = programs.run_killed(
+            scenario, folder / "killed", kills=KILLS, every=seconds / (KILLS + 1)
+        )
     name = f"{scenario.name}, killed {KILLS} times"
-    yield Finding(f"{name}: time relative to none", found.seconds * rate / scenario.records, "at most 1.03")
-    yield Finding(f"{name}: requests relative to none", found.requests / scenario.requests, "at most 1.03")
+    yield Finding(
+        f"{name}: time relative to none", found.seconds * rate / scenario.records, "at most 1.03"
+    )
+    yield Finding(
+        f"{name}: requests relative to none", found.requests / scenario.requests, "at most 1.03"
+    )

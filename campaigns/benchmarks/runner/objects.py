@@ -44,7 +44,9 @@ def open_bucket(folder: Path, *, endpoints: Path) -> Iterator[Bucket]:
         port = probe.getsockname()[1]
     command = [program(), "--quiet", "--port", f"127.0.0.1:{port}", "posix", str(folder)]
     environment = {**os.environ, "ROOT_ACCESS_KEY": _KEY, "ROOT_SECRET_KEY": _SECRET}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as child:
         try:
             _wait_for(port)
             server = {"endpoint": f"http://127.0.0.1:{port}", "credentialsRef": {"name": "bench"}}

@@ -1,7 +1,8 @@
 """The runner beside other clients of a real model server: MLServer with scikit-learn.
 
-INFERRUN_MLSERVER_PYTHON names a Python with examples/model-server/requirements.txt, INFERRUN_KSERVE_PYTHON one with the package
-`kserve`. What is missing is not measured. Rates are records per second from the start of a program to its end.
+INFERRUN_MLSERVER_PYTHON names a Python with examples/model-server/requirements.txt,
+INFERRUN_KSERVE_PYTHON one with the package `kserve`. What is missing is not measured. Rates are
+records per second from the start of a program to its end.
 """
 
 import json
@@ -36,7 +37,8 @@ SETTINGS = {
 }
 
 INFERRED = 2000
-"""Records of `mlserver infer`, which sends each in a request of its own unless it is configured otherwise."""
+"""Records of `mlserver infer`, which sends each in a request of its own unless it is configured
+otherwise."""
 
 DEFAULT = Scenario("MLServer, 1,000 rows per request", 300, rows=1000, limit=LIMIT)
 LOOPS = (
@@ -61,17 +63,25 @@ def compare(folder: Path) -> Iterator[Finding]:
             yield from _compare_with_loop(sdk, port, scenario, folder, goal=goal)
 
 
-def _compare_with_loop(sdk: str, port: int, scenario: Scenario, folder: Path, *, goal: float) -> Iterator[Finding]:
+def _compare_with_loop(
+    sdk: str, port: int, scenario: Scenario, folder: Path, *, goal: float
+) -> Iterator[Finding]:
     """What the load generator reaches is the limit of the server at that many rows per request."""
     with step(scenario.name):
         runner = programs.run_against(port, scenario, folder / str(scenario.rows))
-        tuned = programs.run_against(port, scenario, folder / f"{scenario.rows}-found", finds_rows=True)
+        tuned = programs.run_against(
+            port, scenario, folder / f"{scenario.rows}-found", finds_rows=True
+        )
         generator = programs.generate_against(port, scenario)
         loop = _sdk_loop(sdk, port, scenario, folder)
     name = f"speed-up over KServe's client in a loop of 16, {scenario.rows:,} rows per request"
     yield Finding(name, loop / runner, f"at least {goal}")
     yield Finding("the same of the load generator: the limit of the server", loop / generator, "")
-    yield Finding("the same of the runner, which finds the number of rows itself", loop / tuned, f"at least {goal}")
+    yield Finding(
+        "the same of the runner, which finds the number of rows itself",
+        loop / tuned,
+        f"at least {goal}",
+    )
 
 
 def _mlserver_infer(python: Path, port: int, folder: Path) -> float:
@@ -91,7 +101,9 @@ def _sdk_loop(python: str, port: int, scenario: Scenario, folder: Path) -> float
     programs.write_input(scenario, source)
     program = str(Path(__file__).with_name("sdk_loop.py"))
     paths = [str(source / "rows.jsonl"), str(source / "out.jsonl")]
-    return _seconds([python, program, f"http://127.0.0.1:{port}", *paths, "--rows", str(scenario.rows)])
+    return _seconds(
+        [python, program, f"http://127.0.0.1:{port}", *paths, "--rows", str(scenario.rows)]
+    )
 
 
 def _seconds(command: list[str]) -> float:
@@ -103,7 +115,11 @@ def _seconds(command: list[str]) -> float:
 
 def _plain() -> dict[str, str]:
     """The environment without the settings of this benchmark's Python."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYDANTIC"))}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PYDANTIC"))
+    }
 
 
 @contextmanager
@@ -112,12 +128,22 @@ def _ml_server(python: Path, folder: Path) -> Iterator[int]:
     model = folder / "bench"
     model.mkdir(parents=True)
     (model / "model-settings.json").write_text(json.dumps(SETTINGS))
-    subprocess.run([python, "-c", _TRAIN, str(model / "model.joblib")], env=_plain(), check=True, timeout=_START)
+    subprocess.run(
+        [python, "-c", _TRAIN, str(model / "model.joblib")],
+        env=_plain(),
+        check=True,
+        timeout=_START,
+    )
     http, grpc, metrics = _free_ports()
     ports = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
     settings = {**ports, "parallel_workers": 0, "metrics_dir": str(folder), "debug": False}
     (folder / "settings.json").write_text(json.dumps(settings))
-    command = [*programs.pinned(programs.SERVER_CORE), str(python.parent / "mlserver"), "start", str(folder)]
+    command = [
+        *programs.pinned(programs.SERVER_CORE),
+        str(python.parent / "mlserver"),
+        "start",
+        str(folder),
+    ]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=folder, env=_plain(), stdout=quiet, stderr=quiet) as child:
         try:

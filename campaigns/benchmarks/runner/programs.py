@@ -45,7 +45,8 @@ class Measured:
 
 @contextmanager
 def compiled(folder: Path) -> Iterator[None]:
-    """Let all programs share compiled byte code, because the image has it too. The first run of each program compiles it."""
+    """Let all programs share compiled byte code, because the image has it too. The first run of
+    each program compiles it."""
     image = {
         "PYTHONPYCACHEPREFIX": str(folder),
         "PYTHONDONTWRITEBYTECODE": "",
@@ -71,7 +72,8 @@ def generate(scenario: Scenario) -> Measured:
 
 
 def generate_against(port: int, scenario: Scenario) -> float:
-    """Run the load generator with another server, and return the seconds from its start to its end."""
+    """Run the load generator with another server, and return the seconds from its start to its
+    end."""
     started = time.monotonic()
     _generate(port, scenario)
     return time.monotonic() - started
@@ -82,7 +84,9 @@ def _generate(port: int, scenario: Scenario) -> "subprocess.CompletedProcess[str
     options = {"requests": scenario.requests, "rows": rows, "connections": scenario.connections}
     arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     module = "grpc_generator" if scenario.protocol == "grpc-v2" else "generator"
-    return _run(f"campaigns.benchmarks.runner.{module}", str(port), *arguments, limit=scenario.limit)
+    return _run(
+        f"campaigns.benchmarks.runner.{module}", str(port), *arguments, limit=scenario.limit
+    )
 
 
 def run(scenario: Scenario, folder: Path, *, finds_rows: bool = False) -> Measured:
@@ -112,12 +116,15 @@ def run_against(port: int, scenario: Scenario, folder: Path, *, finds_rows: bool
 
 
 def run_killed(scenario: Scenario, folder: Path, *, kills: int, every: float) -> Measured:
-    """Run the runner, kill it several times with SIGKILL after so many seconds, and start it again."""
+    """Run the runner, kill it several times with SIGKILL after so many seconds, and start it
+    again."""
     quiet = subprocess.DEVNULL
     with _server(scenario) as server, _prepared(scenario, folder, port=server.port) as environment:
         for number in range(kills + 1):
             variables = {**os.environ, **environment, "INFERRUN_ATTEMPT": str(number + 1)}
-            with subprocess.Popen(_command("runner"), cwd=CHECKOUT, env=variables, stdout=quiet, stderr=quiet) as child:
+            with subprocess.Popen(
+                _command("runner"), cwd=CHECKOUT, env=variables, stdout=quiet, stderr=quiet
+            ) as child:
                 try:
                     code = child.wait(every if number < kills else scenario.limit)
                 except subprocess.TimeoutExpired:
@@ -141,24 +148,41 @@ def _prepared(scenario: Scenario, folder: Path, *, port: int) -> Iterator[dict[s
             source, storage = bucket.folder, bucket.storage
         given = write_input(scenario, source)
         sink = {**storage, "path": "out"}
-        kserve = {"modelName": "bench", "modelUrl": f"127.0.0.1:{port}", "protocolVersion": scenario.protocol}
+        kserve = {
+            "modelName": "bench",
+            "modelUrl": f"127.0.0.1:{port}",
+            "protocolVersion": scenario.protocol,
+        }
         contract = {
             "jobId": "bench",
             "jobName": "bench",
-            "kserve": kserve if scenario.protocol == "openai" else {**kserve, "modelInputName": "input-0"},
+            "kserve": kserve
+            if scenario.protocol == "openai"
+            else {**kserve, "modelInputName": "input-0"},
             "input": {scenario.store: {**storage, **given}},
-            "output": {scenario.store: {**sink, "format": scenario.results} if scenario.results else sink},
+            "output": {
+                scenario.store: {**sink, "format": scenario.results} if scenario.results else sink
+            },
         }
         (folder / "contract.json").write_text(json.dumps(contract))
         yield _environment(folder, scenario)
 
 
 def execute_stages(scenario: Scenario, folder: Path) -> tuple[float, float]:
-    """Return the CPU seconds of the bare stages, without sending: line by line, and a block of lines at a time."""
+    """Return the CPU seconds of the bare stages, without sending: line by line, and a block of
+    lines at a time."""
     folder.mkdir(parents=True)
     write_input(scenario, folder)
-    arguments = (str(folder / "rows.jsonl"), str(folder / "out.jsonl"), "--rows", str(scenario.rows))
-    outs = [_run("campaigns.benchmarks.runner.stages", *arguments, *more) for more in ((), ("--blocks",))]
+    arguments = (
+        str(folder / "rows.jsonl"),
+        str(folder / "out.jsonl"),
+        "--rows",
+        str(scenario.rows),
+    )
+    outs = [
+        _run("campaigns.benchmarks.runner.stages", *arguments, *more)
+        for more in ((), ("--blocks",))
+    ]
     lines, blocks = (float(json.loads(out.stdout)["cpu_seconds"]) for out in outs)
     return lines, blocks
 
@@ -168,7 +192,10 @@ def write_input(scenario: Scenario, folder: Path) -> dict[str, str]:
     match scenario.protocol:
         case "openai":
             lines = (
-                json.dumps({"custom_id": f"r{index}", "method": "POST", "url": CHAT, "body": CHAT_BODY}) + "\n"
+                json.dumps(
+                    {"custom_id": f"r{index}", "method": "POST", "url": CHAT, "body": CHAT_BODY}
+                )
+                + "\n"
                 for index in range(scenario.records)
             )
             (folder / "rows.jsonl").write_text("".join(lines))
@@ -178,7 +205,11 @@ def write_input(scenario: Scenario, folder: Path) -> dict[str, str]:
             return {"path": "rows.parquet", "format": "parquet"}
     with (folder / "rows.jsonl").open("w") as out:
         for rows in _pieces(scenario.records):
-            out.write(f"[{ROW}]\n" * rows if not scenario.poisoned else _poisoned(rows, share=scenario.poisoned))
+            out.write(
+                f"[{ROW}]\n" * rows
+                if not scenario.poisoned
+                else _poisoned(rows, share=scenario.poisoned)
+            )
     return {"path": "rows.jsonl"}
 
 
@@ -199,7 +230,10 @@ def _write_parquet(path: Path, rows: int) -> None:
     import pyarrow as pa  # noqa: PLC0415  a test of the report does not need it
     from pyarrow import parquet  # noqa: PLC0415
 
-    columns = {f"x{at}": pa.array([float(value)] * rows, pa.float32()) for at, value in enumerate(ROW.split(","))}
+    columns = {
+        f"x{at}": pa.array([float(value)] * rows, pa.float32())
+        for at, value in enumerate(ROW.split(","))
+    }
     parquet.write_table(pa.table(columns), path, row_group_size=131_072)
 
 
@@ -230,7 +264,9 @@ class _Server:
         seen = json.loads(out)
         rate = seen["records"] / seen["seconds"] if seen["seconds"] else 0.0
         rejected = seen["rejected"] / max(1, seen["requests"])
-        return Measured(rate, rejected, cpu_seconds, requests=seen["requests"], seconds=seen["seconds"])
+        return Measured(
+            rate, rejected, cpu_seconds, requests=seen["requests"], seconds=seen["seconds"]
+        )
 
 
 @contextmanager
@@ -240,7 +276,9 @@ def _server(scenario: Scenario) -> Iterator[_Server]:
     options = [text for name, value in values.items() for text in (f"--{name}", str(value))]
     module = f"campaigns.benchmarks.runner.{'grpc_server' if is_grpc else 'server'}"
     command = [*pinned(SERVER_CORE), sys.executable, "-m", module, *options]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
         try:
             yield _Server(child)
         finally:

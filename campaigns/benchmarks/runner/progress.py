@@ -1,4 +1,5 @@
-"""Shows what is being measured: each step and each result at once, and a sign of life while a step takes long."""
+"""Shows what is being measured: each step and each result at once, and a sign of life while a step
+takes long."""
 
 import sys
 import threading

@@ -6,7 +6,18 @@ from campaigns.benchmarks.machine import machine
 from campaigns.benchmarks.runner.finding import MISSED, Finding
 from campaigns.benchmarks.runner.programs import Measured
 from campaigns.benchmarks.runner.run import Pass
-from campaigns.benchmarks.runner.scenarios import BRISK, CALM, COLUMNS, FAST, GRPC, MILD, RATES, SINGLE, WIDE, Scenario
+from campaigns.benchmarks.runner.scenarios import (
+    BRISK,
+    CALM,
+    COLUMNS,
+    FAST,
+    GRPC,
+    MILD,
+    RATES,
+    SINGLE,
+    WIDE,
+    Scenario,
+)
 from campaigns.benchmarks.statistics import Spread, spread
 
 TARGET_REQUEST = 250.0
@@ -15,9 +26,17 @@ TARGETS_WIDE = (1.5, 1.25)
 
 
 def page(passes: Sequence[Pass], *, mild: Pass | None = None, long: Sequence[Finding] = ()) -> str:
-    """The report as a page of the documentation; `mild` and `long` are measured only with `--all`."""
-    parts = (_introduction(passes), _rates_part(passes), _cpu_part(passes), _tuning_part(passes, mild))
-    return "\n".join([*(line for part in parts for line in part), *_findings_part(passes, long), ""])
+    """The report as a page of the documentation; `mild` and `long` are measured only with
+    `--all`."""
+    parts = (
+        _introduction(passes),
+        _rates_part(passes),
+        _cpu_part(passes),
+        _tuning_part(passes, mild),
+    )
+    return "\n".join(
+        [*(line for part in parts for line in part), *_findings_part(passes, long), ""]
+    )
 
 
 def _introduction(passes: Sequence[Pass]) -> list[str]:
@@ -76,7 +95,10 @@ def _cpu_part(passes: Sequence[Pass]) -> list[str]:
             f"{spread([one.cost_of_blocks[scenario.name] for one in passes]).text()} | |"
             for scenario in WIDE
         ),
-        *(f"| JSON, {scenario.name}, a row, µs | | {_of_row(passes, scenario.name)} | |" for scenario in WIDE),
+        *(
+            f"| JSON, {scenario.name}, a row, µs | | {_of_row(passes, scenario.name)} | |"
+            for scenario in WIDE
+        ),
         "",
         "The bare stages handle each line by itself, check nothing and write one file. The runner handles blocks of lines, so it",
         "may take less time than they do. It does more, too: it counts the records, checks every number, computes checksums, and",
@@ -111,17 +133,34 @@ def _tuning_part(passes: Sequence[Pass], mild: Pass | None) -> list[str]:
 
 def _findings_part(passes: Sequence[Pass], long: Sequence[Finding]) -> list[str]:
     """Those of every pass, then those that were measured once."""
-    repeated = [(found, [one.findings[at].value for one in passes]) for at, found in enumerate(passes[0].findings)]
+    repeated = [
+        (found, [one.findings[at].value for one in passes])
+        for at, found in enumerate(passes[0].findings)
+    ]
     measured = [(found, spread(values)) for found, values in repeated]
-    lines = [f"| {found.name} | {value.text()}{found.mark(value.mean)} | {found.goal} |" for found, value in measured]
-    lines += [f"| {found.name} | {found.value:.3f}{found.mark(found.value)} | {found.goal} |" for found in long]
+    lines = [
+        f"| {found.name} | {value.text()}{found.mark(value.mean)} | {found.goal} |"
+        for found, value in measured
+    ]
+    lines += [
+        f"| {found.name} | {found.value:.3f}{found.mark(found.value)} | {found.goal} |"
+        for found in long
+    ]
     notes = [
         "S3 is versitygw over a folder. Long runs, which `BENCH=--all` adds, are measured once. Speed-ups are those of whole",
         "programs with MLServer and scikit-learn, each with its defaults apart from the rows per request. MLServer takes about",
         "1 ms of CPU time for a request, with 64 rows as well as with 1,000, over REST as well as over gRPC. Finding a rejected",
         "record among 1,000 takes about 13 requests, most of which have few records.",
     ]
-    return ["## Other measurements", "", *notes, "", "| measured | value | target |", "| --- | --- | --- |", *lines]
+    return [
+        "## Other measurements",
+        "",
+        *notes,
+        "",
+        "| measured | value | target |",
+        "| --- | --- | --- |",
+        *lines,
+    ]
 
 
 def _rejected(passes: Sequence[Pass], scenario: Scenario) -> str:
@@ -137,7 +176,11 @@ def _cost_of_a_request(passes: Sequence[Pass]) -> str:
 def _row(passes: Sequence[Pass], scenario: Scenario) -> str:
     name = scenario.name
     ratios = spread([one.runner[name].rate / one.generator[name].rate for one in passes])
-    cells = [name, _rates(passes, lambda one: one.generator[name]), _rates(passes, lambda one: one.runner[name])]
+    cells = [
+        name,
+        _rates(passes, lambda one: one.generator[name]),
+        _rates(passes, lambda one: one.runner[name]),
+    ]
     mark = MISSED if ratios.mean < scenario.target else ""
     return f"| {' | '.join(cells)} | {ratios.text()}{mark} | {scenario.target} |"
 

@@ -1,7 +1,7 @@
 """Runs the server with the load generator and with the runner, in turns.
 
-Rates are counted by the server, from its first request to its last response, so they do not contain the start of a program. The
-runner reads from a file and writes predictions to files, as in a Pod.
+Rates are counted by the server, from its first request to its last response, so they do not contain
+the start of a program. The runner reads from a file and writes predictions to files, as in a Pod.
 """
 
 import shutil
@@ -35,7 +35,8 @@ SIDE_BY_SIDE: tuple[Scenario, ...] = (*RATES, COLUMNS, *BRISK, *CALM)
 
 @dataclass
 class Pass:
-    """One turn of everything. The scenarios that follow the server are measured in every second pass."""
+    """One turn of everything. The scenarios that follow the server are measured in every second
+    pass."""
 
     runner: dict[str, Measured] = field(default_factory=dict)
     generator: dict[str, Measured] = field(default_factory=dict)
@@ -97,14 +98,18 @@ def _measure_speed(one: Pass, folder: Path) -> None:
             one.cost_of_blocks[scenario.name] = (whole - shortest) / (blocks + sending)
             one.row[scenario.name] = (whole - shortest) / scenario.records
             one.bare_row[scenario.name] = (lines + sending) / scenario.records
-        show(f"{scenario.name}: {one.cost[scenario.name]:.2f} times the CPU time of the bare stages")
+        show(
+            f"{scenario.name}: {one.cost[scenario.name]:.2f} times the CPU time of the bare stages"
+        )
     with step(SINGLE.name):
         one.start = programs.run(SMALL, folder / "start").cpu_seconds
         whole = programs.run(SINGLE, folder / "single").cpu_seconds
         shortest = programs.run(SHORTEST, folder / "one").cpu_seconds
         one.runner_request = (whole - shortest) / (SINGLE.requests - 1)
         one.generator_request = programs.generate(SINGLE).cpu_seconds / SINGLE.requests
-    show(f"{SMALL.name}: {one.start:.2f} s of CPU time; {SINGLE.name}: {1e6 * one.runner_request:.0f} µs")
+    show(
+        f"{SMALL.name}: {one.start:.2f} s of CPU time; {SINGLE.name}: {1e6 * one.runner_request:.0f} µs"
+    )
 
 
 def _measure_tuning(one: Pass, folder: Path) -> None:
@@ -112,10 +117,14 @@ def _measure_tuning(one: Pass, folder: Path) -> None:
         _measure(one, scenario, folder / f"brisk-{at}")
     with step(f"{len(CALM)} servers at the same time"), ThreadPoolExecutor(len(CALM)) as threads:
         found = threads.map(programs.generate, CALM)
-        one.generator |= {scenario.name: measured for scenario, measured in zip(CALM, found, strict=True)}
+        one.generator |= {
+            scenario.name: measured for scenario, measured in zip(CALM, found, strict=True)
+        }
         folders = [folder / f"calm-{at}" for at in range(len(CALM))]
         found = threads.map(programs.run, CALM, folders)
-        one.runner |= {scenario.name: measured for scenario, measured in zip(CALM, found, strict=True)}
+        one.runner |= {
+            scenario.name: measured for scenario, measured in zip(CALM, found, strict=True)
+        }
     for scenario in CALM:
         _show(one, scenario)
 

@@ -79,7 +79,13 @@ def _faulty(fault: str, share: float, *, milliseconds: int) -> Scenario:
         int(length * workers / seconds / extra),
         rows=10,
         connections=workers + 2,
-        server={"capacity": 0, "seconds": seconds, "workers": workers, "share": share, "fault": fault},
+        server={
+            "capacity": 0,
+            "seconds": seconds,
+            "workers": workers,
+            "share": share,
+            "fault": fault,
+        },
     )
 
 
@@ -121,7 +127,9 @@ SMALL = Scenario("a run of 1,000 rows", 1, rows=1000, concurrency=4, server={"ca
 """A run that consists of its start."""
 
 WIDE = tuple(
-    Scenario(f"{rows:,} rows per request", requests, rows=rows, concurrency=4, server={"capacity": 1e9})
+    Scenario(
+        f"{rows:,} rows per request", requests, rows=rows, concurrency=4, server={"capacity": 1e9}
+    )
     for rows, requests in ((1024, 400), (16_384, 25))
 )
 """CPU time per row, with a server that is faster than the runner."""
@@ -129,7 +137,9 @@ WIDE = tuple(
 UNHURRIED = 50_000.0
 """Records per second of a server that leaves the runner time to send records twice."""
 
-CLEAN = Scenario("no rejected record", 150, rows=1000, concurrency=4, server={"capacity": UNHURRIED, "poison": 1})
+CLEAN = Scenario(
+    "no rejected record", 150, rows=1000, concurrency=4, server={"capacity": UNHURRIED, "poison": 1}
+)
 POISONED = replace(CLEAN, name="0.1 % of the records are rejected", poisoned=0.001)
 LIMITED = tuple(
     Scenario(
@@ -154,5 +164,9 @@ def killed(seconds: int) -> Scenario:
     """A run of this length, which is killed from time to time."""
     requests = int(seconds * KILLED_CAPACITY / 1000)
     return Scenario(
-        f"a run of {seconds} s", requests, rows=1000, server={"capacity": KILLED_CAPACITY}, limit=2 * seconds + 120
+        f"a run of {seconds} s",
+        requests,
+        rows=1000,
+        server={"capacity": KILLED_CAPACITY},
+        limit=2 * seconds + 120,
     )

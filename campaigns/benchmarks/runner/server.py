@@ -1,11 +1,13 @@
-"""`python -m campaigns.benchmarks.runner.server`: a model server that costs as little CPU time as Python allows.
+"""`python -m campaigns.benchmarks.runner.server`: a model server that costs as little CPU time as
+Python allows.
 
-V2 over REST, and OpenAI's chat completions. It returns one constant prediction per record. A request occupies one of `--workers`
-for a time in proportion to its records (`--capacity` records per second) or for `--seconds`, and waits while all are occupied. A
-share of the requests may be rejected with 503 at once, lose its connection, or take ten times as long; more than `--admitted`
-requests at a time are rejected with 429, with `--poison` each request that contains a certain value with 400, and those of more
-records than `--most` with `--refusal`. The choice is
-random with a fixed seed. It prints its port, and after its standard input was closed what it saw, as JSON.
+V2 over REST, and OpenAI's chat completions. It returns one constant prediction per record. A
+request occupies one of `--workers` for a time in proportion to its records (`--capacity` records
+per second) or for `--seconds`, and waits while all are occupied. A share of the requests may be
+rejected with 503 at once, lose its connection, or take ten times as long; more than `--admitted`
+requests at a time are rejected with 429, with `--poison` each request that contains a certain value
+with 400, and those of more records than `--most` with `--refusal`. The choice is random with a
+fixed seed. It prints its port, and after its standard input was closed what it saw, as JSON.
 """
 
 import argparse
@@ -88,7 +90,8 @@ class Seen:
         self.records += records
 
     def answer(self, head: bytes, body: bytes) -> tuple[bytes | None, int]:
-        """Record a request; return its response (None: no response), and the number of records for which a worker is busy."""
+        """Record a request; return its response (None: no response), and the number of records for
+        which a worker is busy."""
         if not head.startswith(b"POST"):
             return _NOT_FOUND, 0
         self.first = self.first or time.monotonic()
@@ -111,7 +114,9 @@ class Seen:
         self.records += count
         if count not in self.answers:
             output = {"name": "predict", "datatype": "INT64", "shape": [count], "data": [1] * count}
-            self.answers[count] = response("200 OK", json.dumps({"outputs": [output]}, separators=(",", ":")).encode())
+            self.answers[count] = response(
+                "200 OK", json.dumps({"outputs": [output]}, separators=(",", ":")).encode()
+            )
         return self.answers[count], count
 
     def completion_of(self, records: int, *, now: float) -> float:
@@ -154,7 +159,9 @@ class Connection(asyncio.Protocol):
             elif records:
                 loop = asyncio.get_running_loop()
                 self._seen.in_progress += 1
-                loop.call_at(self._seen.completion_of(records, now=loop.time()), self._complete, answer)
+                loop.call_at(
+                    self._seen.completion_of(records, now=loop.time()), self._complete, answer
+                )
             else:
                 self._send(answer)
 
@@ -170,7 +177,9 @@ class Connection(asyncio.Protocol):
 
 async def serve(seen: Seen) -> None:
     """Serve until standard input is closed."""
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(seen), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(seen), "127.0.0.1", 0
+    )
     await report_until_closed(seen, port=server.sockets[0].getsockname()[1])
 
 
@@ -180,7 +189,12 @@ async def report_until_closed(seen: Seen, *, port: int) -> None:
     sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.read)
     seconds = seen.last - seen.first
-    found = {"records": seen.records, "requests": seen.requests, "rejected": seen.rejected, "seconds": seconds}
+    found = {
+        "records": seen.records,
+        "requests": seen.requests,
+        "rejected": seen.rejected,
+        "seconds": seconds,
+    }
     sys.stdout.write(json.dumps(found) + "\n")
     sys.stdout.flush()
 

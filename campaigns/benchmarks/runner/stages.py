@@ -1,9 +1,11 @@
-"""`python -m campaigns.benchmarks.runner.stages`: what the stages of a run take by themselves, without anything around them.
+"""`python -m campaigns.benchmarks.runner.stages`: what the stages of a run take by themselves,
+without anything around them.
 
-Reads and decodes lines, encodes a V2 request in JSON, decodes the response and writes the predictions as JSON lines, each with the
-fastest general library (orjson) and without any check. With `--blocks` the lines of a request are taken as one block of text, and
-not decoded at all: this is the least that such a request can cost in Python. Sending is measured by the load generator. Prints the
-CPU seconds of all requests, as JSON.
+Reads and decodes lines, encodes a V2 request in JSON, decodes the response and writes the
+predictions as JSON lines, each with the fastest general library (orjson) and without any check.
+With `--blocks` the lines of a request are taken as one block of text, and not decoded at all: this
+is the least that such a request can cost in Python. Sending is measured by the load generator.
+Prints the CPU seconds of all requests, as JSON.
 """
 
 import argparse
@@ -23,7 +25,9 @@ def run(source: Path, sink: Path, *, rows: int) -> float:
     with source.open("rb") as lines, sink.open("wb") as out:
         while records := [orjson.loads(line) for _, line in zip(range(rows), lines, strict=False)]:
             tensor = {"name": "input-0", "shape": [len(records), 4], "datatype": "FP32"}
-            body = orjson.dumps({"inputs": [{**tensor, "data": list(chain.from_iterable(records))}]})
+            body = orjson.dumps(
+                {"inputs": [{**tensor, "data": list(chain.from_iterable(records))}]}
+            )
             assert body
             predictions = orjson.loads(answer)["outputs"][0]["data"][: len(records)]
             out.writelines(
@@ -44,7 +48,10 @@ def run_blocks(source: Path, sink: Path, *, rows: int) -> float:
         while block := b"".join(islice(lines, rows)):
             count = block.count(b"\n")
             tensor = orjson.dumps({"name": "input-0", "shape": [count, 4], "datatype": "FP32"})
-            body = b'{"inputs":[%b,"data":[%b]}]}' % (tensor[:-1], block[:-1].translate(flat, b"[]"))
+            body = b'{"inputs":[%b,"data":[%b]}]}' % (
+                tensor[:-1],
+                block[:-1].translate(flat, b"[]"),
+            )
             assert body
             predictions = orjson.dumps(orjson.loads(answer)["outputs"][0]["data"][:count])[1:-1]
             text = head + predictions.replace(b",", end + head) + end
@@ -54,7 +61,9 @@ def run_blocks(source: Path, sink: Path, *, rows: int) -> float:
 
 
 def _answer(rows: int) -> bytes:
-    return orjson.dumps({"outputs": [{"name": "predict", "datatype": "INT64", "shape": [rows], "data": [1] * rows}]})
+    return orjson.dumps(
+        {"outputs": [{"name": "predict", "datatype": "INT64", "shape": [rows], "data": [1] * rows}]}
+    )
 
 
 if __name__ == "__main__":
@@ -65,4 +74,6 @@ if __name__ == "__main__":
     parser.add_argument("--blocks", action="store_true")
     given = parser.parse_args()
     execute = run_blocks if given.blocks else run
-    sys.stdout.write(json.dumps({"cpu_seconds": execute(given.source, given.sink, rows=given.rows)}) + "\n")
+    sys.stdout.write(
+        json.dumps({"cpu_seconds": execute(given.source, given.sink, rows=given.rows)}) + "\n"
+    )

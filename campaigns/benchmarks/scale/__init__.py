@@ -1,1 +1,2 @@
-"""How shim and worker cope with thousands of live runs: memory, latency beside them, ends, a killed worker, a restart."""
+"""How shim and worker cope with thousands of live runs: memory, latency beside them, ends, a killed
+worker, a restart."""

@@ -1,8 +1,8 @@
-"""A back-fill of a year of hours, suspended once, its worker killed once: that each scheduled time gets one run, what Temporal
-keeps of it, and how long it takes.
+"""A back-fill of a year of hours, suspended once, its worker killed once: that each scheduled time
+gets one run, what Temporal keeps of it, and how long it takes.
 
-Containers start and end at once (`campaigns.benchmarks.burst.kubelet`), so that the time is that of the product and its servers
-alone.
+Containers start and end at once (`campaigns.benchmarks.burst.kubelet`), so that the time is that of
+the product and its servers alone.
 """
 
 import asyncio
@@ -41,7 +41,8 @@ KEPT_SECONDS = 5
 
 
 EVENT_LIMIT, HISTORY_LIMIT, PAYLOAD_LIMIT = 51_200, 50 * 2**20, 2 * 2**20
-"""Temporal's default limits for an execution: events and bytes of its history, bytes of one payload."""
+"""Temporal's default limits for an execution: events and bytes of its history, bytes of one
+payload."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,19 @@ class BackfillFigures:
             "Longest history (Temporal's limit)": f"{self.longest_history:,} events ({EVENT_LIMIT:,})",
             "Largest history (limit)": f"{self.largest_history / 2**20:.1f} MiB ({HISTORY_LIMIT / 2**20:.0f})",
             "Largest event (limit of a payload)": f"{self.largest_event / 2**10:.0f} KiB ({PAYLOAD_LIMIT / 2**10:.0f})",
-            "Peak memory": ", ".join(f"{name} {value:.0f} MiB" for name, value in self.memory.items()),
+            "Peak memory": ", ".join(
+                f"{name} {value:.0f} MiB" for name, value in self.memory.items()
+            ),
             "Violations": "; ".join(self.problems) or "none",
         }
         return "\n".join(
-            [f"{machine()}.", "", "| Figure | Value |", "| --- | --- |", *(f"| {k} | {v} |" for k, v in rows.items())]
+            [
+                f"{machine()}.",
+                "",
+                "| Figure | Value |",
+                "| --- | --- |",
+                *(f"| {k} | {v} |" for k, v in rows.items()),
+            ]
         )
 
 
@@ -111,7 +120,13 @@ class Backfill:
     """A back-fill of so many hours, which is suspended once and whose worker is killed once."""
 
     def __init__(
-        self, api: KubeClient, plane: ControlPlane, programs: Programs, *, runs: int, concurrency: int
+        self,
+        api: KubeClient,
+        plane: ControlPlane,
+        programs: Programs,
+        *,
+        runs: int,
+        concurrency: int,
     ) -> None:
         self._api = api
         self._plane = plane
@@ -130,7 +145,9 @@ class Backfill:
         spec = {**CONFIG["spec"], "ttlSecondsAfterFinished": KEPT_SECONDS}
         await self._api.create(CONFIGS, NAMESPACE, {**CONFIG, "spec": spec})
         name = CONFIG["metadata"]["name"]
-        await self._create("hourly", {"configRef": {"name": name}, "schedule": "0 * * * *", "suspend": True})
+        await self._create(
+            "hourly", {"configRef": {"name": name}, "schedule": "0 * * * *", "suspend": True}
+        )
         period = {"start": rfc3339(START), "end": rfc3339(START + timedelta(hours=self._runs - 1))}
         spec = {"backfill": {"schedule": "hourly", "concurrency": self._concurrency, **period}}
         async with self._watch as watch:
@@ -168,10 +185,15 @@ class Backfill:
         )
 
     async def _suspend(self) -> tuple[float, int]:
-        """Suspend it at a third until its runs have ended, and a bit longer; returns the seconds and the runs started meanwhile."""
-        await self._watch.wait(lambda: self._count("succeeded") >= self._runs // 3, what="a third of the runs")
+        """Suspend it at a third until its runs have ended, and a bit longer; returns the seconds
+        and the runs started meanwhile."""
+        await self._watch.wait(
+            lambda: self._count("succeeded") >= self._runs // 3, what="a third of the runs"
+        )
         await self._api.patch(RUNS, NAMESPACE, YEAR, {"spec": {"suspend": True}})
-        is_suspended = lambda: self._status().get("phase") == Phase.SUSPENDED and not self._count("running")  # noqa: E731
+        is_suspended = lambda: (  # noqa: E731
+            self._status().get("phase") == Phase.SUSPENDED and not self._count("running")
+        )
         began = time.monotonic()
         await self._watch.wait(is_suspended, what="the suspension")
         before = len(self._watch.runs())
@@ -181,8 +203,11 @@ class Backfill:
         return time.monotonic() - began, started
 
     async def _kill_worker(self) -> int:
-        """Kill the worker at two thirds, and start it again; returns how many runs were in progress."""
-        is_amid = lambda: self._count("succeeded") >= self._runs * 2 // 3 and self._count("running") > 0  # noqa: E731
+        """Kill the worker at two thirds, and start it again; returns how many runs were in
+        progress."""
+        is_amid = lambda: (  # noqa: E731
+            self._count("succeeded") >= self._runs * 2 // 3 and self._count("running") > 0
+        )
         await self._watch.wait(is_amid, what="two thirds of the runs")
         in_progress = self._count("running")
         self._note_memory()
@@ -198,15 +223,24 @@ class Backfill:
         return int((self._status().get("backfill") or {}).get(name) or 0)
 
     def _missing(self) -> int:
-        phases = {run["metadata"]["name"]: (run.get("status") or {}).get("phase") for run in self._watch.runs()}
+        phases = {
+            run["metadata"]["name"]: (run.get("status") or {}).get("phase")
+            for run in self._watch.runs()
+        }
         times = fire_times("0 * * * *", time_zone="Etc/UTC", after=START - timedelta(seconds=1))
         expected = [scheduled_run_name("hourly", rfc3339(next(times))) for _ in range(self._runs)]
         return sum(phases.get(name) != Phase.SUCCEEDED for name in expected)
 
     def _note_memory(self) -> None:
-        processes = [self._programs.process(SHIM), self._programs.process(WORKER), *self._plane.programs]
+        processes = [
+            self._programs.process(SHIM),
+            self._programs.process(WORKER),
+            *self._plane.programs,
+        ]
         for process in processes:
-            self._memory[process.name] = max(self._memory.get(process.name, 0), process.peak_memory_mib())
+            self._memory[process.name] = max(
+                self._memory.get(process.name, 0), process.peak_memory_mib()
+            )
 
     async def _create(self, name: str, spec: Object) -> InferenceRun:
         body = {
@@ -232,10 +266,13 @@ class Backfill:
             print(self._status().get("message", ""), flush=True)
 
     async def _histories(self, backfill: InferenceRun) -> list[tuple[int, int, int]]:
-        """Events, bytes and the bytes of the largest event of each execution of the back-fill's workflow."""
+        """Events, bytes and the bytes of the largest event of each execution of the back-fill's
+        workflow."""
         temporal = await Client.connect(self._plane.temporal_address)
         sizes = []
-        async for item in temporal.list_workflows(f"WorkflowId = '{run_workflow_id(backfill.ref)}'"):
+        async for item in temporal.list_workflows(
+            f"WorkflowId = '{run_workflow_id(backfill.ref)}'"
+        ):
             handle = temporal.get_workflow_handle(item.id, run_id=item.run_id)
             found = await handle.describe()
             largest = max([event.ByteSize() async for event in handle.fetch_history_events()])

@@ -1,4 +1,5 @@
-"""The measurements beside thousands of live runs. The Pods of most of them wait, those of the others run."""
+"""The measurements beside thousands of live runs. The Pods of most of them wait, those of the
+others run."""
 
 import asyncio
 import time
@@ -36,13 +37,14 @@ DEADLINE = 5
 
 @dataclass
 class Figures:
-    """What was measured; times in seconds, memory in MiB. On a busy machine, the CPU time of the worker that was started again
-    tells how long it would take on a quiet one.
+    """What was measured; times in seconds, memory in MiB. On a busy machine, the CPU time of the
+    worker that was started again tells how long it would take on a quiet one.
     """
 
     creation_seconds: float = 0.0
     cpu_per_run: dict[str, float] = field(default_factory=dict)
-    """CPU milliseconds of each program for a live run, until its status says that it waits or runs."""
+    """CPU milliseconds of each program for a live run, until its status says that it waits or
+    runs."""
     bytes_per_run: float = 0.0
     """What Temporal stores for a live run."""
     connections: int = 0
@@ -66,7 +68,13 @@ class Crowd:
     """Measures with this many waiting and running runs."""
 
     def __init__(
-        self, api: KubeClient, programs: Programs, *, waiting: int, running: int, wait_seconds: float = WAIT_SECONDS
+        self,
+        api: KubeClient,
+        programs: Programs,
+        *,
+        waiting: int,
+        running: int,
+        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._api = api
         self._programs = programs
@@ -87,7 +95,9 @@ class Crowd:
             async with JobWatch(self._api, PROBE, seconds=self._seconds) as probe:
                 await self._measure_memory()
                 self.figures.to_job = [await self._launch(probe) for _ in range(LAUNCHES)]
-                self.figures.deadline_delay = [await self._exceed_deadline(probe) for _ in range(PROBES)]
+                self.figures.deadline_delay = [
+                    await self._exceed_deadline(probe) for _ in range(PROBES)
+                ]
                 await self._end_one_by_one(running)
                 self.figures.ends_after_kill = await self._kill_worker(running)
                 self.figures.cpu_after_kill = self._programs.process(WORKER).cpu_seconds()
@@ -115,20 +125,30 @@ class Crowd:
         cpu, stored = self._cpu_seconds(), plane.stored_bytes()
         with _measure_seconds() as passed:
             await self._apply_many(RUNNING, self._running, timeoutSeconds=86_400)
-            await running.wait(lambda: len(running.pods()) >= self._running, what="the Pods that run")
+            await running.wait(
+                lambda: len(running.pods()) >= self._running, what="the Pods that run"
+            )
             await self._kubelet.start(running.pods())
-            await running.wait(lambda: all(_is_running(run) for run in running.runs()), what="the runs to be running")
+            await running.wait(
+                lambda: all(_is_running(run) for run in running.runs()),
+                what="the runs to be running",
+            )
             async with JobWatch(self._api, WAITING, seconds=self._seconds) as waiting:
                 await self._apply_many(WAITING, self._waiting)
-                await waiting.wait(lambda: len(waiting.pods()) >= self._waiting, what="the Pods that wait")
                 await waiting.wait(
-                    lambda: all((run.get("status") or {}).get("jobStatus") for run in waiting.runs()),
+                    lambda: len(waiting.pods()) >= self._waiting, what="the Pods that wait"
+                )
+                await waiting.wait(
+                    lambda: all(
+                        (run.get("status") or {}).get("jobStatus") for run in waiting.runs()
+                    ),
                     what="the statuses of the runs that wait",
                 )
         self.figures.creation_seconds = passed()
         count = self._waiting + self._running
         self.figures.cpu_per_run = {
-            name: (seconds - cpu[name]) / count * 1000 for name, seconds in self._cpu_seconds().items()
+            name: (seconds - cpu[name]) / count * 1000
+            for name, seconds in self._cpu_seconds().items()
         }
         self.figures.bytes_per_run = (plane.stored_bytes() - stored) / count
         self.figures.connections = plane.database.connections() if plane.database else 0
@@ -143,7 +163,11 @@ class Crowd:
         async def apply() -> None:
             for number in numbers:
                 await self._apply(namespace, f"{namespace}-{number}", **spec)
-                _show(f"{namespace}: {number + 1} of {count} runs created", every=500, number=number + 1)
+                _show(
+                    f"{namespace}: {number + 1} of {count} runs created",
+                    every=500,
+                    number=number + 1,
+                )
 
         await asyncio.gather(*(apply() for _ in range(CONCURRENT_CREATES)))
 
@@ -152,7 +176,11 @@ class Crowd:
             "apiVersion": wellknown.API_VERSION,
             "kind": wellknown.RUN_KIND,
             "metadata": {"name": name},
-            "spec": {"configRef": {"name": CONFIG["metadata"]["name"]}, "parameters": {"table": name}, **spec},
+            "spec": {
+                "configRef": {"name": CONFIG["metadata"]["name"]},
+                "parameters": {"table": name},
+                **spec,
+            },
         }
         stored = await self._api.create(RUNS, namespace, body)
         return job_base_name(name, stored["metadata"]["uid"])
@@ -192,13 +220,16 @@ class Crowd:
         self.figures.ends = [running.ended_at[name] - at for name, at in began.items()]
 
     async def _kill_worker(self, running: JobWatch) -> float:
-        """Seconds from the death of the only worker, which is started again at once, until all ends are recorded."""
+        """Seconds from the death of the only worker, which is started again at once, until all ends
+        are recorded."""
         with _measure_seconds() as passed:
             self._programs.kill(WORKER)
             pods = self._next_pods(running, KILLED_ENDS)
             await self._kubelet.end(pods)
             self._programs.start(WORKER)
-            await running.wait(lambda: _have_ended(running, pods), what="the ends after the death of the worker")
+            await running.wait(
+                lambda: _have_ended(running, pods), what="the ends after the death of the worker"
+            )
         return passed()
 
     async def _kill_leader(self, running: JobWatch) -> float:
@@ -210,7 +241,9 @@ class Crowd:
             self._programs.kill(leader)
             pods = self._next_pods(running, KILLED_ENDS)
             await self._kubelet.end(pods)
-            await running.wait(lambda: _have_ended(running, pods), what="the ends after the death of the leader")
+            await running.wait(
+                lambda: _have_ended(running, pods), what="the ends after the death of the leader"
+            )
         seconds = passed()
         if leader == SHIM:
             self._programs.start(SHIM)
@@ -233,15 +266,21 @@ class Crowd:
         with _measure_seconds() as passed:
             for name in (SHIM, WORKER):
                 self._programs.start(name)
-            await probe.wait(lambda: job in probe.first_seen, what="the Job of a run created meanwhile")
+            await probe.wait(
+                lambda: job in probe.first_seen, what="the Job of a run created meanwhile"
+            )
             self.figures.restart["Job of a new run"] = passed()
-            await running.wait(lambda: _have_ended(running, pods), what="the ends after the restart")
+            await running.wait(
+                lambda: _have_ended(running, pods), what="the ends after the restart"
+            )
             self.figures.restart["ends recorded"] = passed()
             for name in (SHIM, WORKER):
                 await asyncio.to_thread(self._programs.wait_until_ready, name)
             self.figures.restart["both ready"] = passed()
         for name in (SHIM, WORKER):
-            self.figures.restart[f"CPU time of the {name}"] = self._programs.process(name).cpu_seconds()
+            self.figures.restart[f"CPU time of the {name}"] = self._programs.process(
+                name
+            ).cpu_seconds()
 
     def _next_pods(self, running: JobWatch, count: int) -> list[Object]:
         """Pods that run and have not been chosen before."""

@@ -1,6 +1,8 @@
-"""How start, memory and CPU time grow with what has gathered: finished runs, runs that wait for their Pods, schedules, namespaces.
+"""How start, memory and CPU time grow with what has gathered: finished runs, runs that wait for
+their Pods, schedules, namespaces.
 
-Finished runs are written straight to the API server while shim and worker are down: that is what these find when they start again.
+Finished runs are written straight to the API server while shim and worker are down: that is what
+these find when they start again.
 """
 
 import asyncio
@@ -72,16 +74,26 @@ def section(stages: list[Stage]) -> str:
     """The figures as a section of a page."""
     rows = {
         "From a new run to its Job, p50 and p99 of 50": [
-            f"{percentile(stage.to_job, 0.5):.2f} and {percentile(stage.to_job, 0.99):.2f} s" for stage in stages
+            f"{percentile(stage.to_job, 0.5):.2f} and {percentile(stage.to_job, 0.99):.2f} s"
+            for stage in stages
         ],
-        "Restart of both programs: until a new run has its Job": [f"{stage.restart:.1f} s" for stage in stages],
-        "until the shim has looked at everything": [f"{stage.idle_after:.0f} s" for stage in stages],
+        "Restart of both programs: until a new run has its Job": [
+            f"{stage.restart:.1f} s" for stage in stages
+        ],
+        "until the shim has looked at everything": [
+            f"{stage.idle_after:.0f} s" for stage in stages
+        ],
     }
     for name in stages[0].memory:
         rows[f"Memory of {name}"] = [f"{stage.memory[name]:,.0f} MiB" for stage in stages]
     for name in stages[0].idle_cores:
-        rows[f"CPU of {name} while nothing happens"] = [f"{stage.idle_cores[name]:.3f} cores" for stage in stages]
-    title = ["Finished + waiting runs, schedules, namespaces", *(str(stage.load) for stage in stages)]
+        rows[f"CPU of {name} while nothing happens"] = [
+            f"{stage.idle_cores[name]:.3f} cores" for stage in stages
+        ]
+    title = [
+        "Finished + waiting runs, schedules, namespaces",
+        *(str(stage.load) for stage in stages),
+    ]
     lines = [title, ["---"] * len(title), *([name, *values] for name, values in rows.items())]
     return "\n".join([f"{machine()}.", "", *(f"| {' | '.join(line)} |" for line in lines)])
 
@@ -89,7 +101,9 @@ def section(stages: list[Stage]) -> str:
 class Growth:
     """Adds to the load and measures, again and again."""
 
-    def __init__(self, api: KubeClient, plane: ControlPlane, programs: Programs, load: Load) -> None:
+    def __init__(
+        self, api: KubeClient, plane: ControlPlane, programs: Programs, load: Load
+    ) -> None:
         self._api = api
         self._plane = plane
         self._programs = programs
@@ -107,14 +121,17 @@ class Growth:
         try:
             async with JobWatch(self._api, PROBE) as probe:
                 status = await self._finish_one(probe)
-                return [await self._stage(self._load.part(share), status, probe) for share in SHARES]
+                return [
+                    await self._stage(self._load.part(share), status, probe) for share in SHARES
+                ]
         finally:
             following.cancel()
 
     async def _stage(self, load: Load, status: Object, probe: JobWatch) -> Stage:
         before, self._present = self._present, load
         await run_concurrently(
-            lambda i: self._create_namespace(f"n{before.namespaces + i}"), load.namespaces - before.namespaces
+            lambda i: self._create_namespace(f"n{before.namespaces + i}"),
+            load.namespaces - before.namespaces,
         )
         self._stop_programs()
 
@@ -124,11 +141,15 @@ class Growth:
             await self._api.patch(RUNS, self._space(number), name, {"status": status}, sub="status")
 
         async def waiting(number: int) -> None:
-            await self._create(self._space(number), f"live-{before.live + number}", labels={LABEL: "live"})
+            await self._create(
+                self._space(number), f"live-{before.live + number}", labels={LABEL: "live"}
+            )
 
         async def schedule(number: int) -> None:
             name = f"nightly-{before.schedules + number}"
-            await self._create(self._space(number), name, labels={LABEL: "schedule"}, schedule="0 3 * * *")
+            await self._create(
+                self._space(number), name, labels={LABEL: "schedule"}, schedule="0 3 * * *"
+            )
 
         await run_concurrently(finished, load.finished - before.finished)
         await self._start_programs()
@@ -157,7 +178,9 @@ class Growth:
     async def _finish_one(self, probe: JobWatch) -> Object:
         """The status of a run that has succeeded."""
         job = await self._create_probe()
-        await probe.wait(lambda: job in probe.first_seen and bool(probe.pods()), what="the Pod of a run")
+        await probe.wait(
+            lambda: job in probe.first_seen and bool(probe.pods()), what="the Pod of a run"
+        )
         await Kubelet(self._api).end(probe.pods())
         await probe.wait(lambda: bool(probe.ended_at), what="the end of a run")
         status: Object = probe.runs()[0]["status"]
@@ -174,13 +197,19 @@ class Growth:
         self._probes += 1
         return await self._create(PROBE, f"probe-{self._probes}")
 
-    async def _create(self, namespace: str, name: str, *, labels: dict[str, str] | None = None, **spec: object) -> str:
+    async def _create(
+        self, namespace: str, name: str, *, labels: dict[str, str] | None = None, **spec: object
+    ) -> str:
         """Create a run; returns the name that its Job will have."""
         body = {
             "apiVersion": wellknown.API_VERSION,
             "kind": wellknown.RUN_KIND,
             "metadata": {"name": name, "labels": labels or {}},
-            "spec": {"configRef": {"name": CONFIG["metadata"]["name"]}, "parameters": {"table": "iris"}, **spec},
+            "spec": {
+                "configRef": {"name": CONFIG["metadata"]["name"]},
+                "parameters": {"table": "iris"},
+                **spec,
+            },
         }
         stored = await self._api.create(RUNS, namespace, body)
         return job_base_name(name, stored["metadata"]["uid"])
@@ -195,7 +224,9 @@ class Growth:
 
     def _note(self, _key: Key, _before: Object | None, after: Object | None) -> None:
         status = (after or {}).get("status") or {}
-        if after is not None and (status.get("jobStatus") or status.get("phase") == Phase.SCHEDULED):
+        if after is not None and (
+            status.get("jobStatus") or status.get("phase") == Phase.SCHEDULED
+        ):
             self._settled.add(after["metadata"]["uid"])
             self._changed.set()
 
@@ -216,7 +247,10 @@ class Growth:
         """CPU time per second, of the next seconds."""
         at, cpu = time.monotonic(), self._cpu_seconds()
         await asyncio.sleep(QUIET_SECONDS)
-        return {name: (used - cpu[name]) / (time.monotonic() - at) for name, used in self._cpu_seconds().items()}
+        return {
+            name: (used - cpu[name]) / (time.monotonic() - at)
+            for name, used in self._cpu_seconds().items()
+        }
 
     def _cpu_seconds(self) -> dict[str, float]:
         ours = {name: self._programs.process(name).cpu_seconds() for name in (SHIM, WORKER)}

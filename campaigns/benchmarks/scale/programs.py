@@ -31,7 +31,8 @@ class Programs:
             self.stop(name)
 
     def start(self, name: str) -> None:
-        """Start a program under the identity that it had before, as a container that restarts in its Pod."""
+        """Start a program under the identity that it had before, as a container that restarts in
+        its Pod."""
         kind = WORKER if name.startswith(WORKER) else SHIM
         self._running[name] = start_program(self._folder, self.plane, kind, identity=name)
 

@@ -1,4 +1,5 @@
-"""Runs the scale measurement: start the servers and the product, create the runs, measure, print the report, stop everything."""
+"""Runs the scale measurement: start the servers and the product, create the runs, measure, print
+the report, stop everything."""
 
 import asyncio
 import json
@@ -22,7 +23,8 @@ MEMORY_LIMIT = "12GiB"
 """Of each server, which is more than it needs with what `growth` gathers."""
 
 CONTROLLER_REQUESTS_PER_SECOND = 300
-"""With the controller manager's default of 20, ten thousand Pods alone would take more than eight minutes."""
+"""With the controller manager's default of 20, ten thousand Pods alone would take more than eight
+minutes."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class ScaleOptions:
     postgresql: bool = False
     """Whether Temporal is the deployed server on PostgreSQL rather than the development server."""
     keep: Path | None = None
-    """Folder for the servers' data and the programs' logs, which stays; otherwise a temporary one."""
+    """Folder for the servers' data and the programs' logs, which stays; otherwise a temporary
+    one."""
     wait_seconds: float = WAIT_SECONDS
 
 
@@ -57,7 +60,11 @@ def run_scale(options: ScaleOptions) -> None:
 async def _measure(options: ScaleOptions, plane: ControlPlane, programs: Programs) -> Figures:
     async with _product(plane, programs) as api:
         crowd = Crowd(
-            api, programs, waiting=options.waiting, running=options.running, wait_seconds=options.wait_seconds
+            api,
+            programs,
+            waiting=options.waiting,
+            running=options.running,
+            wait_seconds=options.wait_seconds,
         )
         return await crowd.measure()
 
@@ -68,7 +75,9 @@ def run_backfill(options: ScaleOptions, *, runs: int, concurrency: int) -> Backf
         return asyncio.run(_backfill(plane, programs, runs=runs, concurrency=concurrency))
 
 
-async def _backfill(plane: ControlPlane, programs: Programs, *, runs: int, concurrency: int) -> BackfillFigures:
+async def _backfill(
+    plane: ControlPlane, programs: Programs, *, runs: int, concurrency: int
+) -> BackfillFigures:
     async with _product(plane, programs) as api:
         return await Backfill(api, plane, programs, runs=runs, concurrency=concurrency).measure()
 

@@ -1,9 +1,10 @@
-"""Reads records from and writes results to Arrow IPC files (Feather version 2). Each row is a record; see
-`inferrun.formats.table_reader`.
+"""Reads records from and writes results to Arrow IPC files (Feather version 2). Each row is a
+record; see `inferrun.formats.table_reader`.
 
-A column `custom_id` of strings or integers is copied to the results. A file on a disk is mapped, and only the rows of a block are
-copied; other files and compressed ones are read batch by batch. The format of streams cannot be read from the middle and is not
-supported. Results are tables, too: see `inferrun.formats.table_results`. Imports pyarrow.
+A column `custom_id` of strings or integers is copied to the results. A file on a disk is mapped,
+and only the rows of a block are copied; other files and compressed ones are read batch by batch.
+The format of streams cannot be read from the middle and is not supported. Results are tables, too:
+see `inferrun.formats.table_results`. Imports pyarrow.
 """
 
 import io
@@ -65,19 +66,28 @@ class _ArrowFile:
     def __init__(self, source: BinaryIO | Replaced) -> None:
         self._source = source
         self._in_place: list[bool] = []
-        """Whether the values of each record batch are in the mapped file, not read or decompressed."""
+        """Whether the values of each record batch are in the mapped file, not read or
+        decompressed."""
 
         schema = self._opened()[0].schema
-        self.schema: pyarrow.Schema = source.marked(schema) if isinstance(source, Replaced) else schema
+        self.schema: pyarrow.Schema = (
+            source.marked(schema) if isinstance(source, Replaced) else schema
+        )
 
     @cached_property
     def groups(self) -> Sequence[Group]:
         """The record batches."""
         content, mapped = self._opened()
-        return [self._group_of(content.get_batch(index), mapped) for index in range(content.num_record_batches)]
+        return [
+            self._group_of(content.get_batch(index), mapped)
+            for index in range(content.num_record_batches)
+        ]
 
-    def batches(self, group: int, columns: list[str], *, rows: int) -> Iterator[pyarrow.RecordBatch]:
-        """Yield rows. The file is mapped anew for each block, because what was read of a mapped file counts as memory."""
+    def batches(
+        self, group: int, columns: list[str], *, rows: int
+    ) -> Iterator[pyarrow.RecordBatch]:
+        """Yield rows. The file is mapped anew for each block, because what was read of a mapped
+        file counts as memory."""
         for index in range(group, len(self.groups)):
             if not self._in_place[index]:
                 yield _checked(self._opened(columns)[0].get_batch(index))
@@ -86,14 +96,23 @@ class _ArrowFile:
                 yield _copied(self._opened()[0].get_batch(index).select(columns).slice(start, rows))
 
     def _group_of(self, batch: pyarrow.RecordBatch, mapped: range) -> Group:
-        # The file says how many values its buffers have: without the check, memory behind them would be read.
+        # The file says how many values its buffers have: without the check, memory behind them
+        # would be read.
         batch.validate()
-        buffers = [one for column in batch.columns for one in column.buffers() if one is not None and one.size]
+        buffers = [
+            one
+            for column in batch.columns
+            for one in column.buffers()
+            if one is not None and one.size
+        ]
         self._in_place.append(bool(mapped) and all(one.address in mapped for one in buffers))
-        return Group(batch.num_rows, {name: batch.column(name).nbytes for name in batch.schema.names})
+        return Group(
+            batch.num_rows, {name: batch.column(name).nbytes for name in batch.schema.names}
+        )
 
     def _opened(self, columns: list[str] | None = None) -> tuple[ipc.RecordBatchFileReader, range]:
-        """Return the file, and the addresses at which it is mapped. With `columns`, only these are read, into memory."""
+        """Return the file, and the addresses at which it is mapped. With `columns`, only these are
+        read, into memory."""
         if columns is None:
             try:
                 source = pyarrow.memory_map(f"/proc/self/fd/{self._source.fileno()}")
@@ -105,7 +124,9 @@ class _ArrowFile:
                 return ipc.open_file(source), range(content.address, content.address + content.size)
         fields = [self.schema.get_field_index(name) for name in columns or ()]
         self._source.seek(0)
-        return ipc.open_file(self._source, options=ipc.IpcReadOptions(included_fields=fields)), range(0)
+        return ipc.open_file(
+            self._source, options=ipc.IpcReadOptions(included_fields=fields)
+        ), range(0)
 
 
 def _copied(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:

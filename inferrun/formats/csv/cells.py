@@ -1,7 +1,8 @@
 """Divides CSV text into records and values, as the programs that wrote it mean it. Pure.
 
-Python's csv module does not tell `""` from nothing, or a `"\\N"` in quotes from a null, and an escape is to it "the next character,
-wherever it is". It reads the texts in which this makes no difference, in a third of the time.
+Python's csv module does not tell `""` from nothing, or a `"\\N"` in quotes from a null, and an
+escape is to it "the next character, wherever it is". It reads the texts in which this makes no
+difference, in a third of the time.
 """
 
 import csv
@@ -22,11 +23,16 @@ _PIECE: Final = 64 * 1024
 
 _LETTERS: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _CODE: Final = "[0-7]{1,3}|x[0-9A-Fa-f]{1,2}|."
-"""What may follow an escape that is decoded: the page of COPY of PostgreSQL 15, "Text Format"; MySQL and ClickHouse write \\0."""
+"""What may follow an escape that is decoded: the page of COPY of PostgreSQL 15, "Text Format";
+MySQL and ClickHouse write \\0."""
 
 _RETURN: Final = "a carriage return is not in quotes"
-_UNCLOSED: Final = "the quote that ends a value is not followed by the delimiter or a line break, or " + _RETURN
-_OUTSIDE: Final = "a quote outside quotes has an escape; if all of them do, set csv.escapeUnquoted: true"
+_UNCLOSED: Final = (
+    "the quote that ends a value is not followed by the delimiter or a line break, or " + _RETURN
+)
+_OUTSIDE: Final = (
+    "a quote outside quotes has an escape; if all of them do, set csv.escapeUnquoted: true"
+)
 _ZERO: Final = r"\0 before a digit is a NUL to some programs, and a number to others"
 
 
@@ -65,10 +71,12 @@ class CsvSyntax:
     """Empty: values are never in quotes."""
 
     escape: str = ""
-    """Within quotes, it takes the meaning of a quote and of itself; before anything else it is a character as any other."""
+    """Within quotes, it takes the meaning of a quote and of itself; before anything else it is a
+    character as any other."""
 
     decodes: bool = False
-    """Whether it is an escape outside quotes, too, and makes characters of letters and digits: `\\n`, `\\x41`, `\\101`."""
+    """Whether it is an escape outside quotes, too, and makes characters of letters and digits:
+    `\\n`, `\\x41`, `\\101`."""
 
     skips_space: bool = False
     """Whether blanks before a value are ignored."""
@@ -79,10 +87,14 @@ class CsvSyntax:
     encoding: str = "utf-8"
     """The encoding of the bytes that digits after an escape stand for."""
 
-    def split(self, text: str, *, keeps_blank: bool = False, marks_quoted: bool = False) -> tuple[list[CsvRecord], int]:
-        """Return the records that end in the text, and the number of their lines: the last record may go on after it.
+    def split(
+        self, text: str, *, keeps_blank: bool = False, marks_quoted: bool = False
+    ) -> tuple[list[CsvRecord], int]:
+        """Return the records that end in the text, and the number of their lines: the last record
+        may go on after it.
 
-        Blank lines are records only if they are kept. Values in quotes are `Quoted` if they are marked. Raises WrongText.
+        Blank lines are records only if they are kept. Values in quotes are `Quoted` if they are
+        marked. Raises WrongText.
         """
         if not marks_quoted and self._is_plain(text):
             return self._split_plain(text, keeps_blank=keeps_blank)
@@ -93,7 +105,8 @@ class CsvSyntax:
             end, cells = at, list[Cell]()
             while True:
                 value = match(text, end)
-                if value is None or (value[3] == "" and text.endswith("\n")):  # its last line break is in the value
+                # its last line break is in the value
+                if value is None or (value[3] == "" and text.endswith("\n")):
                     self._check_open(text, end, line)
                     return found, line
                 quoted, plain, separator = value.groups()
@@ -112,7 +125,8 @@ class CsvSyntax:
         return found, line
 
     def _is_plain(self, text: str) -> bool:
-        """Whether Python's csv module finds the same values, and no quoted one could be taken for null."""
+        """Whether Python's csv module finds the same values, and no quoted one could be taken for
+        null."""
         if self.skips_space or (self.escape and self.escape in text):
             return False
         if not self.quote:
@@ -140,7 +154,11 @@ class CsvSyntax:
         try:
             for found_row in reader:
                 row = found_row or [""]
-                cells = [cell or None for cell in row] if is_usual else [None if one in nulls else one for one in row]
+                cells = (
+                    [cell or None for cell in row]
+                    if is_usual
+                    else [None if one in nulls else one for one in row]
+                )
                 if len(cells) > 1 or self._is_record(lines[line], keeps_blank=keeps_blank):
                     found.append(CsvRecord(line, cells))
                 line = reader.line_num
@@ -150,9 +168,14 @@ class CsvSyntax:
         return found, line
 
     def _is_record(self, text: str, *, keeps_blank: bool) -> bool:
-        """Whether a text with one value is a record. PostgreSQL before version 18 ends its text with a line `\\.`."""
+        """Whether a text with one value is a record. PostgreSQL before version 18 ends its text
+        with a line `\\.`."""
         text = text.strip()
-        return text != f"{self.escape}." if text and self.decodes and not self.quote else bool(text) or keeps_blank
+        return (
+            text != f"{self.escape}."
+            if text and self.decodes and not self.quote
+            else bool(text) or keeps_blank
+        )
 
     def _unquoted(self, text: str, line: int) -> Cell:
         if text in self.nulls:
@@ -166,16 +189,25 @@ class CsvSyntax:
     def _unescaped(self, text: str, line: int) -> str:
         if not (self.escape and self.escape in text):
             return text.replace(self.quote * 2, self.quote) if self.quote else text
-        found = self._escaped.sub(lambda one: _character(one[0][1:], line) if self.decodes else one[0][1], text)
+        found = self._escaped.sub(
+            lambda one: _character(one[0][1:], line) if self.decodes else one[0][1], text
+        )
         if found.isascii():
             return found
         # The bytes of a character may have one code each: \303\251.
-        return found.encode(self.encoding, "surrogateescape").decode(self.encoding, "surrogateescape")
+        return found.encode(self.encoding, "surrogateescape").decode(
+            self.encoding, "surrogateescape"
+        )
 
     def _check_open(self, text: str, at: int, line: int) -> None:
-        """Raise WrongText unless what begins there may go on after the text: a value in quotes, or an escape at its end."""
+        """Raise WrongText unless what begins there may go on after the text: a value in quotes, or
+        an escape at its end."""
         found = self._open.match(text, at) if self.quote else None
-        if found.end() < len(text) if found else not (self.decodes and text.endswith((self.escape, "\n"))):
+        if (
+            found.end() < len(text)
+            if found
+            else not (self.decodes and text.endswith((self.escape, "\n")))
+        ):
             raise WrongText(_UNCLOSED, line)
 
     @cached_property
@@ -185,8 +217,12 @@ class CsvSyntax:
         if self.decodes:
             plain = rf"(?:[^{delimiter}\n\r{escape}]++|\r(?!\n|\Z)|{escape}.)*+"
         else:
-            plain = rf"[^{delimiter}\n\r]*+" if quote else rf"(?:[^{delimiter}\n\r]++|\r(?!\n|\Z))*+"
-        either = f"{quote}({self._within}){quote}|(?!{quote})({plain})" if quote else f"((?!))|({plain})"
+            plain = (
+                rf"[^{delimiter}\n\r]*+" if quote else rf"(?:[^{delimiter}\n\r]++|\r(?!\n|\Z))*+"
+            )
+        either = (
+            f"{quote}({self._within}){quote}|(?!{quote})({plain})" if quote else f"((?!))|({plain})"
+        )
         return re.compile(rf"{self._space}(?:{either})({delimiter}|\r?\n|\r?\Z)", re.DOTALL)
 
     @cached_property
@@ -217,7 +253,8 @@ class CsvSyntax:
 
 
 def _character(code: str, line: int) -> str:
-    """Return what a code stands for; a byte that is no character by itself as decoding with `surrogateescape` does."""
+    """Return what a code stands for; a byte that is no character by itself as decoding with
+    `surrogateescape` does."""
     if code in _LETTERS:
         return _LETTERS[code]
     if code[0] == "0":
@@ -229,8 +266,13 @@ def _character(code: str, line: int) -> str:
 
 
 def marked_records(file: BinaryIO) -> Iterator[list[Cell]]:
-    """Yield the records of a file as RFC 4180 has them, with values in quotes marked. Raises ValueError for another file."""
-    text, syntax, held = TextIOWrapper(file, encoding="utf-8", newline="\n"), CsvSyntax(), list[str]()
+    """Yield the records of a file as RFC 4180 has them, with values in quotes marked. Raises
+    ValueError for another file."""
+    text, syntax, held = (
+        TextIOWrapper(file, encoding="utf-8", newline="\n"),
+        CsvSyntax(),
+        list[str](),
+    )
     try:
         while piece := text.readlines(max(_PIECE, 2 * sum(map(len, held)))):
             held += piece

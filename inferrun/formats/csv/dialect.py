@@ -1,7 +1,8 @@
-"""What an input says about the text of its CSV files, and their records: where each one begins, for the plan as for reading. Pure.
+"""What an input says about the text of its CSV files, and their records: where each one begins, for
+the plan as for reading. Pure.
 
-A value in quotes may contain line breaks, so a record may have several lines. How they are divided into values is in
-`inferrun.formats.csv.cells`.
+A value in quotes may contain line breaks, so a record may have several lines. How they are divided
+into values is in `inferrun.formats.csv.cells`.
 """
 
 import re
@@ -23,11 +24,13 @@ NOT_TEXT: Final = re.compile("[\udc80-\udcff]")
 
 
 class CsvDialect(CsvOptions):
-    """What the storage object of an input says about its CSV files, and how their text is read accordingly."""
+    """What the storage object of an input says about its CSV files, and how their text is read
+    accordingly."""
 
     @property
     def has_header(self) -> bool:
-        """Whether the first record of a file is none: it has the names of the columns, which `columns` replace."""
+        """Whether the first record of a file is none: it has the names of the columns, which
+        `columns` replace."""
         return not self.columns if self.header is None else self.header
 
     @cached_property
@@ -44,22 +47,27 @@ class CsvDialect(CsvOptions):
         )
 
     def may_span(self, content: bytes) -> bool:
-        """Whether records of this content may be something else than its lines that are not blank."""
+        """Whether records of this content may be something else than its lines that are not
+        blank."""
         signs = (self.quote, self.escape, self.delimiter if self.delimiter.isspace() else "")
         return any(sign and sign.encode() in content for sign in signs)
 
     def parse(
         self, file: InputFile, content: bytes, *, offset: int, keeps_blank: bool = False
     ) -> tuple[list[CsvRecord], int]:
-        """Return the complete records in whole lines that begin at `offset`, and the number of their bytes: the last one may go on
-        after these. Raises InputError."""
-        text = (content if offset else content.removeprefix(BOM)).decode(self.encoding, "surrogateescape")
+        """Return the complete records in whole lines that begin at `offset`, and the number of
+        their bytes: the last one may go on after these. Raises InputError."""
+        text = (content if offset else content.removeprefix(BOM)).decode(
+            self.encoding, "surrogateescape"
+        )
         try:
             records, lines = self.syntax.split(text, keeps_blank=keeps_blank)
         except WrongText as wrong:
             line = line_number(file, offset + _size_of(content, wrong.line))
             fix = _ESCAPED if not self.escape and b'\\"' in content else _FIX
-            raise InputError(f"{file.name} line {line} is not valid CSV: {wrong}; {fix}", is_retryable=False) from wrong
+            raise InputError(
+                f"{file.name} line {line} is not valid CSV: {wrong}; {fix}", is_retryable=False
+            ) from wrong
         if keeps_blank and offset == 0 and self.has_header:  # blank lines before the names are none
             records = list(dropwhile(lambda one: one.cells in ([None], [""]), records))
         return records, _size_of(content, lines)
@@ -83,11 +91,19 @@ class CsvContent:
     @property
     def count(self) -> int:
         """The number of records."""
-        return count_records(self.block.removeprefix(BOM)) if self.records is None else len(self.records)
+        return (
+            count_records(self.block.removeprefix(BOM))
+            if self.records is None
+            else len(self.records)
+        )
 
     def rows(self, dialect: CsvDialect) -> Sequence[CsvRecord]:
         """Return the records."""
-        return dialect.parse(self.file, self.block, offset=self.offset)[0] if self.records is None else self.records
+        return (
+            dialect.parse(self.file, self.block, offset=self.offset)[0]
+            if self.records is None
+            else self.records
+        )
 
     @property
     def end(self) -> int:
@@ -99,9 +115,14 @@ class CsvContent:
         return place_of(self.file, self.offset, self.block, line)
 
 
-def first_record(file: InputFile, dialect: CsvDialect, *, limits: Limits) -> tuple[Sequence[str], str]:
-    """Return the values of the first record, and where it is; none if the file has no record. Raises InputError."""
-    contents = contents_of(file, dialect, start=0, end=file.size, piece=_FIRST_PIECE, limits=limits, keeps_blank=False)
+def first_record(
+    file: InputFile, dialect: CsvDialect, *, limits: Limits
+) -> tuple[Sequence[str], str]:
+    """Return the values of the first record, and where it is; none if the file has no record.
+    Raises InputError."""
+    contents = contents_of(
+        file, dialect, start=0, end=file.size, piece=_FIRST_PIECE, limits=limits, keeps_blank=False
+    )
     content = next((one for one in contents if one.count), None)
     if content is None:
         return (), ""
@@ -110,11 +131,20 @@ def first_record(file: InputFile, dialect: CsvDialect, *, limits: Limits) -> tup
 
 
 def contents_of(
-    file: InputFile, dialect: CsvDialect, *, start: int, end: int, piece: int, limits: Limits, keeps_blank: bool
+    file: InputFile,
+    dialect: CsvDialect,
+    *,
+    start: int,
+    end: int,
+    piece: int,
+    limits: Limits,
+    keeps_blank: bool,
 ) -> Iterator[CsvContent]:
-    """Yield the records that begin between two positions, about `piece` bytes at a time. Raises InputError.
+    """Yield the records that begin between two positions, about `piece` bytes at a time. Raises
+    InputError.
 
-    Blank lines are kept in a file with one column, where each is a record without a value: PostgreSQL, DuckDB and others write so.
+    Blank lines are kept in a file with one column, where each is a record without a value:
+    PostgreSQL, DuckDB and others write so.
     """
     held, offset, wanted = b"", start, 0
     limit, piece = limits.record_bytes, min(piece, PIECE, limits.batch_bytes // 4)
@@ -138,7 +168,10 @@ def contents_of(
         records, size = dialect.parse(file, held, offset=offset, keeps_blank=keeps_blank)
         if size < len(held):
             text = f"{file.name} line {line_number(file, offset + size)} begins a value in quotes that does not end"
-            raise InputError(f"{text} within {limit} bytes, or not before the file does; {_FIX}", is_retryable=False)
+            raise InputError(
+                f"{text} within {limit} bytes, or not before the file does; {_FIX}",
+                is_retryable=False,
+            )
         yield CsvContent(file, offset, held, records)
 
 
@@ -149,5 +182,7 @@ def _has_blank(block: bytes) -> bool:
 _FIRST_PIECE: Final = 4096
 """Bytes that are read at once to find the first record."""
 
-_FIX: Final = "double the quotes within values, or set csv.quote and csv.escape to what the file has"
+_FIX: Final = (
+    "double the quotes within values, or set csv.quote and csv.escape to what the file has"
+)
 _ESCAPED: Final = r'there are quotes with a backslash: set csv.escape: "\\"'

@@ -1,8 +1,10 @@
-"""Reads records from CSV files (RFC 4180, or another dialect): the first record names the columns, and each other one has numbers.
+"""Reads records from CSV files (RFC 4180, or another dialect): the first record names the columns,
+and each other one has numbers.
 
-An empty value and NaN are a missing number. A column `custom_id` is copied to the results. If the contract names the columns that
-feed the model, their values are texts, which become what the model's datatypes require; columns that are copied remain texts.
-Results are tables, too: see `inferrun.formats.csv.results`.
+An empty value and NaN are a missing number. A column `custom_id` is copied to the results. If the
+contract names the columns that feed the model, their values are texts, which become what the
+model's datatypes require; columns that are copied remain texts. Results are tables, too: see
+`inferrun.formats.csv.results`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,16 +62,22 @@ class _Header:
 class Csv(CsvResults):
     """Reads tables, and writes a table of results."""
 
-    def __init__(self, columns: ColumnSelection = ALL_COLUMNS, dialect: CsvDialect | None = None) -> None:
+    def __init__(
+        self, columns: ColumnSelection = ALL_COLUMNS, dialect: CsvDialect | None = None
+    ) -> None:
         self._columns = columns
         self._dialect = dialect or CsvDialect()
-        self.suffixes: tuple[str, ...] = (SUFFIX, ".tsv") if self._dialect.delimiter == "\t" else (SUFFIX,)
+        self.suffixes: tuple[str, ...] = (
+            (SUFFIX, ".tsv") if self._dialect.delimiter == "\t" else (SUFFIX,)
+        )
 
     @property
     def abilities(self) -> FormatAbilities:
         """Records have columns, and results are read and joined."""
         return FormatAbilities(
-            with_columns=self.with_columns, readable=ReadableResults(self.read_results), join_files=self.join_files
+            with_columns=self.with_columns,
+            readable=ReadableResults(self.read_results),
+            join_files=self.join_files,
         )
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
@@ -81,13 +89,20 @@ class Csv(CsvResults):
         return Csv(self._columns, CsvDialect(**dict(options)))
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
-        """Divide a file into ranges of bytes, each of which begins with a record. The names of the columns are none."""
+        """Divide a file into ranges of bytes, each of which begins with a record. The names of the
+        columns are none."""
         piece = -(-chunk_bytes // -(-chunk_bytes // PIECE))  # so that a number of these is a chunk
         start = end = 0
         records = -int(self._dialect.has_header)
         is_one = len(first_record(file, self._dialect, limits=limits)[0]) == 1
         for content in contents_of(
-            file, self._dialect, start=0, end=file.size, piece=piece, limits=limits, keeps_blank=is_one
+            file,
+            self._dialect,
+            start=0,
+            end=file.size,
+            piece=piece,
+            limits=limits,
+            keeps_blank=is_one,
         ):
             records, end = records + content.count, content.end
             if records > 0 and end - start >= chunk_bytes - piece // 2:
@@ -101,7 +116,8 @@ class Csv(CsvResults):
         header = _Header(self._read_names(file, limits=limits), json_values(file))
         if both := next((name for name in header.names if name in header.path), ""):
             raise InputError(
-                f"{file.name}: column {both!r} is in the file and in its path; remove one", is_retryable=False
+                f"{file.name}: column {both!r} is in the file and in its path; remove one",
+                is_retryable=False,
             )
         names = [*header.names, *header.path]
         check_names(names, file, self._columns)
@@ -134,8 +150,12 @@ class Csv(CsvResults):
             return list(dialect.columns)
         if names[0].lower().startswith("sep=") and len(names[0]) <= len("sep=;"):
             text = f"{where} is a line for Excel that names the delimiter, which other programs take for the names of columns"
-            raise InputError(f"{text}; remove it, and set csv.delimiter unless it is a comma", is_retryable=False)
-        if len(names) == 1 and (found := next((one for one in _OTHER_SEPARATORS if one in names[0]), "")):
+            raise InputError(
+                f"{text}; remove it, and set csv.delimiter unless it is a comma", is_retryable=False
+            )
+        if len(names) == 1 and (
+            found := next((one for one in _OTHER_SEPARATORS if one in names[0]), "")
+        ):
             shown = orjson.dumps(found).decode()
             text = f"{where}: the columns are separated by {_OTHER_SEPARATORS[found]}; set csv.delimiter: {shown}"
             raise InputError(text, is_retryable=False)
@@ -155,7 +175,10 @@ class Csv(CsvResults):
         if not columns and (plain := _plain(content, header, dialect, skipped=skipped)) is not None:
             return plain
         names = [*header.names, *header.path]
-        fed = [names.index(name) for name in columns.fed_of(names if columns.has_names else header.names)]
+        fed = [
+            names.index(name)
+            for name in columns.fed_of(names if columns.has_names else header.names)
+        ]
         copied = [(name, names.index(name)) for name in columns.copied_of(names)]
         rows: list[Json] = []
         ids: list[CustomId] = []
@@ -181,7 +204,13 @@ class Csv(CsvResults):
             example = next((row for at, row in enumerate(rows) if at not in errors), None)
             rows = [example if at in errors else row for at, row in enumerate(rows)]
         fed_in_order = () if columns.has_names else [names[position] for position in fed]
-        return Block(JsonRecords(texts_of(rows)), ids, JsonRecords(members) if copied else None, fed_in_order, errors)
+        return Block(
+            JsonRecords(texts_of(rows)),
+            ids,
+            JsonRecords(members) if copied else None,
+            fed_in_order,
+            errors,
+        )
 
 
 def _check(cells: Sequence[Cell], header: _Header, dialect: CsvDialect) -> None:
@@ -202,10 +231,14 @@ def _number(value: Json, name: str) -> int | float | None:
     return None if found != found else found  # noqa: PLR0124  NaN
 
 
-def _plain(content: CsvContent, header: _Header, dialect: CsvDialect, *, skipped: int) -> Block | None:
-    """Return lines that are also JSON when they are put in brackets, apart from the id, which most are; None if one is not."""
+def _plain(
+    content: CsvContent, header: _Header, dialect: CsvDialect, *, skipped: int
+) -> Block | None:
+    """Return lines that are also JSON when they are put in brackets, apart from the id, which most
+    are; None if one is not."""
     block, names, ids = content.block.removeprefix(BOM), header.names, list[CustomId]()
-    is_exact = block.isascii() or dialect.encoding == "utf-8"  # others have characters with a byte that is a delimiter
+    # others have characters with a byte that is a delimiter
+    is_exact = block.isascii() or dialect.encoding == "utf-8"
     if (
         content.records is not None
         or dialect.null_values - {""}
@@ -226,8 +259,13 @@ def _plain(content: CsvContent, header: _Header, dialect: CsvDialect, *, skipped
         names, texts = [name for name in names if name != ID_COLUMN], list(map(b",".join, cells))
     rows = list(map(b"[%b]".__mod__, texts))
     found = numbers_in(rows)
-    is_plain = found and found[2] == len(names) and b"n" not in found[0]  # null is not a number in CSV
-    return Block(JsonRecords(rows), ids, columns=names) if is_plain and (at is None or len(ids) == len(rows)) else None
+    # null is not a number in CSV
+    is_plain = found and found[2] == len(names) and b"n" not in found[0]
+    return (
+        Block(JsonRecords(rows), ids, columns=names)
+        if is_plain and (at is None or len(ids) == len(rows))
+        else None
+    )
 
 
 CSV = Csv()

@@ -1,11 +1,12 @@
 """Writes the results of a chunk as a CSV file (RFC 4180), one row per record, and reads them again.
 
-The columns are `index`, `custom_id` if the input has ids, the columns that are copied, `prediction` and `error`. A number, list or
-object is its JSON text, and nothing is null. A text is written as it is, in quotes if it would otherwise be empty or a number:
-readers of CSV see no difference, and this one does. A text that is itself the JSON text of a list, an object or a text needs more:
-the name of its column is in quotes, and then all values of the column are texts. If others are not, it is the JSON text of a text,
-and so is one with a NUL, which many readers of CSV refuse. A failed record has an `error`, the JSON text of its code, message and
-attempts.
+The columns are `index`, `custom_id` if the input has ids, the columns that are copied, `prediction`
+and `error`. A number, list or object is its JSON text, and nothing is null. A text is written as it
+is, in quotes if it would otherwise be empty or a number: readers of CSV see no difference, and this
+one does. A text that is itself the JSON text of a list, an object or a text needs more: the name of
+its column is in quotes, and then all values of the column are texts. If others are not, it is the
+JSON text of a text, and so is one with a NUL, which many readers of CSV refuse. A failed record has
+an `error`, the JSON text of its code, message and attempts.
 """
 
 import io
@@ -45,7 +46,8 @@ _NULL: Final = b"null"
 _IN_QUOTES: Final = re.compile('[",\r\n]')
 _BLANKS: Final = re.compile(rb"\s")
 _TEXT_OF_JSON: Final = re.compile(rb'"[\[{\\ ]')
-"""Begins every text that is a JSON text in quotes of its own, or a list or an object, perhaps after blanks."""
+"""Begins every text that is a JSON text in quotes of its own, or a list or an object, perhaps after
+blanks."""
 
 _FIRST: Final = re.compile(r'\s*[-0-9tfn\[{"]')
 """Begins every JSON text."""
@@ -65,14 +67,20 @@ class CsvResults:
         headers = [_header_in(file) for file in files]
         texts = {name for header in headers for name in header if _has_texts(name)}
         for header, file in zip(headers, files, strict=True) if texts else ():
-            texts -= _others_in(file, [name for name in header if name in texts and not _has_texts(name)])
+            texts -= _others_in(
+                file, [name for name in header if name in texts and not _has_texts(name)]
+            )
         header = _header_of(headers, texts)
         out.write(_line(header))
         for names, file in zip(headers, files, strict=True):
             with file.open() as content:
                 _append(content, names, out, header)
 
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
+    def read_results(
+        self,
+        results: BinaryIO,
+        errors: BinaryIO | None = None,  # noqa: ARG002  the seam's
+    ) -> Iterator[StoredResult]:
         """Yield the rows of a result file. Raises ValueError for another file."""
         header, rows = _rows_in(results)
         copied = [name for name in header if name not in RESULT_MEMBERS]
@@ -88,7 +96,8 @@ class CsvResults:
 
 
 class CsvWriter:
-    """Holds the rows of a chunk as text until the last one is known, because the first line names the columns of all."""
+    """Holds the rows of a chunk as text until the last one is known, because the first line names
+    the columns of all."""
 
     def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
         self._out = out
@@ -110,20 +119,35 @@ class CsvWriter:
         if any(one is not None for one in ids):
             columns[ID_COLUMN] = texts_of(ids)
         if batch.copied is not None:
-            objects: list[dict[str, Json]] = exact_value(array_of([b"{%b}" % members for members in copied]))
+            objects: list[dict[str, Json]] = exact_value(
+                array_of([b"{%b}" % members for members in copied])
+            )
             names = dict.fromkeys(name for one in objects for name in one)
             columns |= {name: texts_of([one.get(name) for one in objects]) for name in names}
             columns |= _bytes_in(batch.copied)
-        columns[_PREDICTION] = [text_of(exact_value(one)) if _BLANKS.search(one) else one for one in predictions]
-        others = {name for name, texts in columns.items() if _IN_QUOTES.search(name) or any(map(_is_other, texts))}
-        nested = {name for name, texts in columns.items() if name not in others and any(map(_is_text_of_json, texts))}
+        columns[_PREDICTION] = [
+            text_of(exact_value(one)) if _BLANKS.search(one) else one for one in predictions
+        ]
+        others = {
+            name
+            for name, texts in columns.items()
+            if _IN_QUOTES.search(name) or any(map(_is_other, texts))
+        }
+        nested = {
+            name
+            for name, texts in columns.items()
+            if name not in others and any(map(_is_text_of_json, texts))
+        }
         if not (self._pieces and self._pieces[-1].takes(columns, others, nested)):
             self._pieces.append(_Piece((_INDEX, *columns, _ERROR)))
         piece = self._pieces[-1]
         piece.others |= others
         piece.nested |= nested
         indexes = map(b"%d".__mod__, range(batch.first, batch.first + len(batch)))
-        cells = [[_cell(text, is_text=name not in others) for text in texts] for name, texts in columns.items()]
+        cells = [
+            [_cell(text, is_text=name not in others) for text in texts]
+            for name, texts in columns.items()
+        ]
         rows = zip(indexes, *cells, map(_cell, errors), strict=True)
         piece.lines.writelines(b"%b\n" % b",".join(row) for row in rows)
 
@@ -138,7 +162,9 @@ class CsvWriter:
                 self._out.write(piece.lines.getbuffer())
             else:
                 names = _header_of([piece.names], piece.nested)
-                _append(io.BytesIO(_line(names) + piece.lines.getbuffer()), names, self._out, header)
+                _append(
+                    io.BytesIO(_line(names) + piece.lines.getbuffer()), names, self._out, header
+                )
         return self._counts
 
 
@@ -152,13 +178,18 @@ class _Piece:
     """The columns that do not have texts only."""
 
     nested: set[str] = field(default_factory=set)
-    """Those of texts only of which one is the JSON text of a list, an object or a text. They are as in a column of texts."""
+    """Those of texts only of which one is the JSON text of a list, an object or a text. They are as
+    in a column of texts."""
 
     lines: io.BytesIO = field(default_factory=io.BytesIO)
 
-    def takes(self, columns: Iterable[str], others: AbstractSet[str], nested: AbstractSet[str]) -> bool:
+    def takes(
+        self, columns: Iterable[str], others: AbstractSet[str], nested: AbstractSet[str]
+    ) -> bool:
         """Whether rows with these columns can be added."""
-        return self.names == (_INDEX, *columns, _ERROR) and not (self.others & nested or self.nested & others)
+        return self.names == (_INDEX, *columns, _ERROR) and not (
+            self.others & nested or self.nested & others
+        )
 
 
 def _bytes_in(records: Records) -> dict[str, list[bytes]]:
@@ -173,25 +204,34 @@ def _bytes_in(records: Records) -> dict[str, list[bytes]]:
     for name, column in zip(records.table.schema.names, records.table.columns, strict=True):
         kind = column.type.value_type if types.is_dictionary(column.type) else column.type
         if is_bytes(kind):
-            found[name] = [_NULL if one is None else text_of(base64_of(one)) for one in column.to_pylist()]
+            found[name] = [
+                _NULL if one is None else text_of(base64_of(one)) for one in column.to_pylist()
+            ]
     return found
 
 
 def _header_of(headers: Iterable[Sequence[str]], texts: AbstractSet[str]) -> tuple[str, ...]:
-    """Return the columns that rows with all these columns have; those with texts only, as they are, are `Quoted`."""
+    """Return the columns that rows with all these columns have; those with texts only, as they are,
+    are `Quoted`."""
     found = dict.fromkeys(str(name) for names in headers for name in names)
     copied = [name for name in found if name not in RESULT_MEMBERS]
     names = (_INDEX, *([ID_COLUMN] if ID_COLUMN in found else []), *copied, _PREDICTION, _ERROR)
-    return tuple(Quoted(name) if _has_texts(Quoted(name)) and name in texts else name for name in names)
+    return tuple(
+        Quoted(name) if _has_texts(Quoted(name)) and name in texts else name for name in names
+    )
 
 
 def _has_texts(name: str) -> bool:
-    """Whether the name of a column is in quotes that it does not need, so that all values are texts."""
+    """Whether the name of a column is in quotes that it does not need, so that all values are
+    texts."""
     return isinstance(name, Quoted) and not _IN_QUOTES.search(name)
 
 
 def _line(header: Iterable[str]) -> bytes:
-    cells = (_quoted(name) if isinstance(name, Quoted) or _IN_QUOTES.search(name) else name.encode() for name in header)
+    cells = (
+        _quoted(name) if isinstance(name, Quoted) or _IN_QUOTES.search(name) else name.encode()
+        for name in header
+    )
     return b"%b\n" % b",".join(cells)
 
 
@@ -201,7 +241,8 @@ def _header_in(file: InputFile) -> tuple[str, ...]:
 
 
 def _others_in(file: InputFile, names: Sequence[str]) -> set[str]:
-    """Return the columns that have values of which one could not be written in a column of texts."""
+    """Return the columns that have values of which one could not be written in a column of
+    texts."""
     found = set[str]()
     if names:
         with file.open() as content:
@@ -223,7 +264,8 @@ def _append(content: BinaryIO, names: Sequence[str], out: BinaryIO, header: Sequ
 
 
 def _rows_in(file: BinaryIO) -> tuple[tuple[str, ...], Iterator[dict[str, bytes]]]:
-    """Return the columns of a file and its rows, as JSON texts. Raises ValueError for another file."""
+    """Return the columns of a file and its rows, as JSON texts. Raises ValueError for another
+    file."""
     records = marked_records(file)
     header = tuple("" if name is None else name for name in next(records, []))
     if not {_INDEX, _PREDICTION, _ERROR} <= set(header):
@@ -236,7 +278,10 @@ def _rows_of(records: Iterator[list[Cell]], header: Sequence[str]) -> Iterator[d
     for cells in records:
         if len(cells) != len(header):
             raise ValueError("a line does not have the columns of results")
-        yield {name: _json_of(cell, is_text=is_text) for name, cell, is_text in zip(header, cells, texts, strict=True)}
+        yield {
+            name: _json_of(cell, is_text=is_text)
+            for name, cell, is_text in zip(header, cells, texts, strict=True)
+        }
 
 
 def _json_of(cell: Cell, *, is_text: bool) -> bytes:
@@ -255,7 +300,11 @@ def _cell(text: bytes, *, is_text: bool = False) -> bytes:
         value: str = orjson.loads(text)
         is_json = _is_json(value)
         if is_text or not ("\0" in value or (is_json and _is_nested(value))):
-            return _quoted(value) if is_json or not value or _IN_QUOTES.search(value) else value.encode()
+            return (
+                _quoted(value)
+                if is_json or not value or _IN_QUOTES.search(value)
+                else value.encode()
+            )
     value = text.decode()
     return _quoted(value) if _IN_QUOTES.search(value) else text
 
@@ -278,7 +327,8 @@ def _quoted(text: str) -> bytes:
 
 
 def _is_nested(text: str) -> bool:
-    """Whether a JSON text may be that of a list, an object or a text, which is in quotes in any case."""
+    """Whether a JSON text may be that of a list, an object or a text, which is in quotes in any
+    case."""
     return text.lstrip().startswith(("[", "{", '"'))
 
 

@@ -1,9 +1,11 @@
-"""Files as records: images, audio and documents of a folder, one record each, with their content as bytes.
+"""Files as records: images, audio and documents of a folder, one record each, with their content as
+bytes.
 
-Its columns are `path`, `name`, `size`, `content`, and those of the path's partitions. What a server has compressed, as its
-Content-Encoding says, is decompressed; if only the name says so, it is the content. A file that is larger than a record may be, or
-cannot be decompressed, is an error of its record. Results are never written in this form. Imports pyarrow, so only runs that name
-this format load it.
+Its columns are `path`, `name`, `size`, `content`, and those of the path's partitions. What a server
+has compressed, as its Content-Encoding says, is decompressed; if only the name says so, it is the
+content. A file that is larger than a record may be, or cannot be decompressed, is an error of its
+record. Results are never written in this form. Imports pyarrow, so only runs that name this format
+load it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +22,12 @@ from inferrun.plugins import Block, Chunk, ContractError, InputFile, Limits, Res
 
 CONTENT: Final = "content"
 SCHEMA: Final = pyarrow.schema(
-    {"path": pyarrow.string(), "name": pyarrow.string(), "size": pyarrow.int64(), CONTENT: pyarrow.binary()}
+    {
+        "path": pyarrow.string(),
+        "name": pyarrow.string(),
+        "size": pyarrow.int64(),
+        CONTENT: pyarrow.binary(),
+    }
 )
 
 
@@ -37,7 +44,9 @@ class FilesFormat(TableReader):
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the record."""
-        if CONTENT not in (self.columns.fed_of(SCHEMA.names) + self.columns.copied_of(SCHEMA.names)):
+        if CONTENT not in (
+            self.columns.fed_of(SCHEMA.names) + self.columns.copied_of(SCHEMA.names)
+        ):
             yield from super().read(file, chunk, limits=limits)
             return
         content, fault = _content_of(file, limit=limits.record_bytes)
@@ -59,7 +68,11 @@ def _content_of(file: InputFile, *, limit: int) -> tuple[bytes | None, str]:
             content = opened.read(limit + 1)
     except NotDecompressed as error:
         return None, str(error)
-    return (content, "") if len(content) <= limit else (None, f"{has} more than {limit} bytes, {allowed}")
+    return (
+        (content, "")
+        if len(content) <= limit
+        else (None, f"{has} more than {limit} bytes, {allowed}")
+    )
 
 
 class _ReadFile:
@@ -84,10 +97,21 @@ class _OneFile:
         self._file = file
         self.groups: Sequence[Group] = [Group(1, {CONTENT: file.size})]
 
-    def batches(self, group: int, columns: list[str], *, rows: int) -> Iterator[pyarrow.RecordBatch]:  # noqa: ARG002  the seam's
+    def batches(
+        self,
+        group: int,  # noqa: ARG002  the seam's
+        columns: list[str],
+        *,
+        rows: int,  # noqa: ARG002  the seam's
+    ) -> Iterator[pyarrow.RecordBatch]:
         file = self._file
         content = file.content if isinstance(file, _ReadFile) else None
-        row = {"path": file.name, "name": file.name.rpartition("/")[2], "size": file.size, CONTENT: content}
+        row = {
+            "path": file.name,
+            "name": file.name.rpartition("/")[2],
+            "size": file.size,
+            CONTENT: content,
+        }
         schema = pyarrow.schema([SCHEMA.field(name) for name in columns])
         yield pyarrow.RecordBatch.from_arrays(
             [pyarrow.array([row[one.name]], one.type) for one in schema], schema=schema

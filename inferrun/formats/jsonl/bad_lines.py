@@ -1,4 +1,5 @@
-"""Reads lines of which some are not valid: each of those costs one record, and the others are read as usual. Pure.
+"""Reads lines of which some are not valid: each of those costs one record, and the others are read
+as usual. Pure.
 
 A block without a bad line never gets here, because to read lines one by one takes much longer.
 """
@@ -16,10 +17,13 @@ from inferrun.formats.record_texts import copied_texts, json_texts
 from inferrun.plugins import ID_COLUMN, Block, CustomId, JsonRecords, RecordError
 
 
-def read_valid(lines: Lines, read: Callable[[Lines], Block], *, copied_of: Callable[[Lines], bytes]) -> Block:
+def read_valid(
+    lines: Lines, read: Callable[[Lines], Block], *, copied_of: Callable[[Lines], bytes]
+) -> Block:
     """Return the records of lines. A bad line has an error, and another record in its place.
 
-    `read` returns the records of lines of which none is bad, and raises BadLine; `copied_of` returns what is copied of a bad one.
+    `read` returns the records of lines of which none is bad, and raises BadLine; `copied_of`
+    returns what is copied of a bad one.
     """
     found: list[Block | RecordError] = []
     for at in range(len(lines.texts)):
@@ -35,9 +39,13 @@ def read_valid(lines: Lines, read: Callable[[Lines], Block], *, copied_of: Calla
         del blocks[to]
     example = next(iter(blocks.values()), _NOTHING)
     records = [_text_of(blocks.get(to, example)) for to in range(len(found))]
-    ids = [next(iter(blocks[to].ids), None) if to in blocks else id_of(lines.texts[to]) for to in range(len(found))]
+    ids = [
+        next(iter(blocks[to].ids), None) if to in blocks else id_of(lines.texts[to])
+        for to in range(len(found))
+    ]
     copied = [
-        b"".join(copied_texts(blocks[to])) if to in blocks else copied_of(lines.only(to)) for to in range(len(found))
+        b"".join(copied_texts(blocks[to])) if to in blocks else copied_of(lines.only(to))
+        for to in range(len(found))
     ]
     return Block(
         JsonRecords(records),

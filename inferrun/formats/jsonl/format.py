@@ -1,10 +1,12 @@
 """Reads and writes JSON lines: UTF-8, one JSON value per line; blank lines are ignored.
 
-An input line is an array, nested or not, or a single value, or an object `{"custom_id": …, "inputs": …}` with that as `inputs`,
-whose id (string or integer) is copied to the result. Bytes are an object `{"b64": …}`. If the contract names columns, an input line
-is an object that has them as members. A result line is `{"index": n, "prediction": …}` or `{"index": n, "error": {"code": …,
-"message": …}}`, with `custom_id` after the index if the record had one, and the columns that are copied after it; `index` is the
-record's position in the whole input, from 0. The lines of failed records are also in the error file.
+An input line is an array, nested or not, or a single value, or an object `{"custom_id": …,
+"inputs": …}` with that as `inputs`, whose id (string or integer) is copied to the result. Bytes are
+an object `{"b64": …}`. If the contract names columns, an input line is an object that has them as
+members. A result line is `{"index": n, "prediction": …}` or `{"index": n, "error": {"code": …,
+"message": …}}`, with `custom_id` after the index if the record had one, and the columns that are
+copied after it; `index` is the record's position in the whole input, from 0. The lines of failed
+records are also in the error file.
 """
 
 from collections.abc import Iterator
@@ -53,7 +55,9 @@ class Jsonl(JsonlResults):
     def abilities(self) -> FormatAbilities:
         """Objects have columns, and results are read and joined."""
         return FormatAbilities(
-            with_columns=self.with_columns, readable=ReadableResults(self.read_results), join_files=self.join_files
+            with_columns=self.with_columns,
+            readable=ReadableResults(self.read_results),
+            join_files=self.join_files,
         )
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
@@ -61,7 +65,8 @@ class Jsonl(JsonlResults):
         return type(self)(columns, may_miss=self._may_miss)
 
     def with_nulls(self) -> RecordFormat:
-        """Return the format that reads a member that an object lacks as null: Spark and dlt leave out nulls."""
+        """Return the format that reads a member that an object lacks as null: Spark and dlt leave
+        out nulls."""
         return type(self)(self._columns, may_miss=True)
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
@@ -69,14 +74,17 @@ class Jsonl(JsonlResults):
         return plan_lines(file, chunk_bytes=chunk_bytes, limits=limits)
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
-        """Yield the lines that start within the chunk; a record without named columns is a value or an array."""
+        """Yield the lines that start within the chunk; a record without named columns is a value or
+        an array."""
         return (self._block(lines) for lines in read_lines(file, chunk, limits=limits))
 
     def _block(self, lines: Lines) -> Block:
         try:
             return self._valid_block(lines)
         except BadLine:
-            return read_valid(lines, self._valid_block, copied_of=partial(copied_of, columns=self._columns))
+            return read_valid(
+                lines, self._valid_block, copied_of=partial(copied_of, columns=self._columns)
+            )
 
     def _valid_block(self, lines: Lines) -> Block:
         if not self._columns:
@@ -94,7 +102,9 @@ def _checked(lines: Lines) -> Block:
     try:
         values.extend(map(orjson.loads, lines.texts))
     except orjson.JSONDecodeError as error:
-        raise BadLine(len(values), f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
+        raise BadLine(
+            len(values), f"is not valid JSON: {error.msg} at character {error.pos + 1}"
+        ) from error
     if dict not in set(map(type, values)):
         _check_values(values)
         return Block(JsonRecords(lines.texts))
@@ -105,7 +115,8 @@ def _checked(lines: Lines) -> Block:
 
 
 def _check_values(values: list[Json]) -> None:
-    """Raise BadLine for a record whose values are not of the kind of the others. Rows of numbers are checked all at once.
+    """Raise BadLine for a record whose values are not of the kind of the others. Rows of numbers
+    are checked all at once.
 
     The dimensions of arrays may differ: whether the model takes them is known to the protocol.
     """

@@ -1,6 +1,8 @@
-"""Reads the lines of a byte range in blocks of whole lines, using no more memory than one block and the longest allowed line.
+"""Reads the lines of a byte range in blocks of whole lines, using no more memory than one block and
+the longest allowed line.
 
-A line belongs to the range that contains its first byte, so ranges that cover a file yield each of its lines exactly once.
+A line belongs to the range that contains its first byte, so ranges that cover a file yield each of
+its lines exactly once.
 """
 
 from collections.abc import Iterator
@@ -10,18 +12,23 @@ from inferrun.formats.file_kinds import HEAD, HTML, kind_of
 from inferrun.plugins import InputError, InputFile
 
 BOM = b"\xef\xbb\xbf"
-"""The byte order mark of UTF-8, which some programs write at the start of a file; it is ignored there."""
+"""The byte order mark of UTF-8, which some programs write at the start of a file; it is ignored
+there."""
 
 _SEEK_PIECE = 1 << 16
 
 _BLANKS = (b"\r", b" ", b"\t", b"\f", b"\v")
 
 
-def line_blocks(file: InputFile, *, start: int, end: int, line_limit: int, piece: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that start between `start` and `end`, as (offset of the block, whole lines). Blocking.
+def line_blocks(
+    file: InputFile, *, start: int, end: int, line_limit: int, piece: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that start between `start` and `end`, as (offset of the block, whole lines).
+    Blocking.
 
-    A block has about `piece` bytes. More are read at once if a line is longer, so that it is not copied too often. Bytes after the
-    file's expected size are ignored. Raises InputError if the file is shorter or if a line is longer than `line_limit` bytes.
+    A block has about `piece` bytes. More are read at once if a line is longer, so that it is not
+    copied too often. Bytes after the file's expected size are ignored. Raises InputError if the
+    file is shorter or if a line is longer than `line_limit` bytes.
     """
     end = min(end, file.size)
     with file.open() as source:
@@ -41,7 +48,8 @@ def line_blocks(file: InputFile, *, start: int, end: int, line_limit: int, piece
 
 def check_text(head: bytes, file: InputFile) -> None:
     """Raise InputError for a file that begins as no text does; `head`: its first bytes."""
-    is_binary = head[:HEAD].count(0) * 2 >= HEAD  # as UTF-16 has; a line with a few is an error of its record
+    # as UTF-16 has; a line with a few is an error of its record
+    is_binary = head[:HEAD].count(0) * 2 >= HEAD
     if kind := kind_of(head) or ("binary data" if is_binary else ""):
         fix = "which this format does not read; convert it, or set the format that it has"
         text = f"{file.name} is {kind}{'; open its address in a browser' if kind == HTML else f', {fix}'}"
@@ -61,14 +69,19 @@ def _may_have_blank_lines(block: bytes) -> bool:
 
 
 def line_number(file: InputFile, offset: int, *, records: int = 0) -> int:
-    """Return the number, from 1, of the line that starts `records` lines that are not blank after the byte `offset`.
+    """Return the number, from 1, of the line that starts `records` lines that are not blank after
+    the byte `offset`.
 
     Lines are read in pieces, because a line may be longer than the memory.
     """
     number, position, is_record = 1, 0, False
     with file.open() as source:
         while piece := source.readline(_SEEK_PIECE):
-            if position >= offset and not is_record and (piece.removeprefix(BOM) if position == 0 else piece).strip():
+            if (
+                position >= offset
+                and not is_record
+                and (piece.removeprefix(BOM) if position == 0 else piece).strip()
+            ):
                 if records == 0:
                     return number
                 records -= 1
@@ -97,7 +110,9 @@ def _whole_lines(held: bytes, *, wanted: int, is_last: bool) -> bytes:
     return held if is_last else held[: held.rfind(b"\n", 0, wanted) + 1]
 
 
-def _check(file: InputFile, position: int, held: bytes, block: bytes, *, line_limit: int, is_last: bool) -> None:
+def _check(
+    file: InputFile, position: int, held: bytes, block: bytes, *, line_limit: int, is_last: bool
+) -> None:
     if is_last and position + len(held) < file.size:
         raise InputError(
             f"{file.name}: the file ends at byte {position + len(held)}, expected {file.size}; it changed while it was being read"

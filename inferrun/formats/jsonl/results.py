@@ -1,4 +1,5 @@
-"""The results of a chunk as JSON lines, which are written one by one and read again: see `inferrun.formats.jsonl.format`."""
+"""The results of a chunk as JSON lines, which are written one by one and read again: see
+`inferrun.formats.jsonl.format`."""
 
 import itertools
 import shutil
@@ -10,7 +11,15 @@ import orjson
 from inferrun.formats.exact_json import exact_value
 from inferrun.formats.json_text import error_of, error_text, text_of, texts_of
 from inferrun.formats.record_texts import copied_members, json_texts
-from inferrun.plugins import Batch, CustomId, InputFile, RecordError, ResultCounts, Results, StoredResult
+from inferrun.plugins import (
+    Batch,
+    CustomId,
+    InputFile,
+    RecordError,
+    ResultCounts,
+    Results,
+    StoredResult,
+)
 
 SUFFIX: Final = ".jsonl"
 
@@ -31,7 +40,9 @@ class JsonlWriter:
         if not results.errors and batch.copied is None and None not in batch.ids:
             indexes, texts = itertools.count(batch.first), json_texts(results.values)
             if batch.ids:
-                lines = map(_LINE_WITH_ID.__mod__, zip(indexes, texts_of(batch.ids), texts, strict=False))
+                lines = map(
+                    _LINE_WITH_ID.__mod__, zip(indexes, texts_of(batch.ids), texts, strict=False)
+                )
             else:
                 lines = map(_LINE.__mod__, zip(indexes, texts, strict=False))
             self._out.write(b"".join(lines))
@@ -41,7 +52,10 @@ class JsonlWriter:
         errors = {**errors, **results.errors}
         self._counts += ResultCounts(len(batch) - len(errors), len(errors))
         for at, text in enumerate(json_texts(results.values)):
-            custom_id, copied = batch.ids[at] if batch.ids else None, members[at] if members else b""
+            custom_id, copied = (
+                batch.ids[at] if batch.ids else None,
+                members[at] if members else b"",
+            )
             if error := errors.get(at):
                 line = error_line(batch.first + at, custom_id, copied, error)
                 self._out.write(line)
@@ -90,7 +104,11 @@ class JsonlResults(JoinableLines):
         """Return a writer of one line per result."""
         return JsonlWriter(out, errors)
 
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
+    def read_results(
+        self,
+        results: BinaryIO,
+        errors: BinaryIO | None = None,  # noqa: ARG002  the seam's
+    ) -> Iterator[StoredResult]:
         """Yield the results in a file, with predictions as they were written."""
         return map(_result, filter(bytes.strip, results))
 
@@ -104,7 +122,9 @@ def _result(line: bytes) -> StoredResult:
     except ValueError:
         value = None
     is_result = (
-        isinstance(value, dict) and type(value.get("index")) is int and not {"prediction", "error"}.isdisjoint(value)
+        isinstance(value, dict)
+        and type(value.get("index")) is int
+        and not {"prediction", "error"}.isdisjoint(value)
     )
     if not is_result:
         raise ValueError("a line is not a result")
@@ -113,8 +133,9 @@ def _result(line: bytes) -> StoredResult:
     copied = text_of(value)[1:-1]
     if error is not None:
         return StoredResult(index, custom_id, copied, error=error_of(error))
-    # As it was written: a quote in an id is escaped, so the first member of that name is the prediction. Only a column that was
-    # copied may contain an object, in which there may be a member of that name.
+    # As it was written: a quote in an id is escaped, so the first member of that name is the
+    # prediction. Only a column that was copied may contain an object, in which there may be a
+    # member of that name.
     head, _, text = line.rstrip().partition(_PREDICTION)
     is_first = head.count(b"{") == 1 and text.endswith(b"}")
     return StoredResult(index, custom_id, copied, text[:-1] if is_first else text_of(prediction))

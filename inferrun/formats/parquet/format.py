@@ -1,7 +1,8 @@
-"""Reads records from and writes results to Parquet files. Each row is a record; see `inferrun.formats.table_reader`.
+"""Reads records from and writes results to Parquet files. Each row is a record; see
+`inferrun.formats.table_reader`.
 
-A column `custom_id` of strings or integers is copied to the results. Results are tables, too: see `inferrun.formats.table_results`.
-Imports pyarrow, so only runs that name this format load it.
+A column `custom_id` of strings or integers is copied to the results. Results are tables, too: see
+`inferrun.formats.table_results`. Imports pyarrow, so only runs that name this format load it.
 """
 
 import re
@@ -30,8 +31,9 @@ _ENDING: Final = Struct("<I4s")
 """The size of the footer, and PAR1."""
 
 _SIGNATURE: Final = 28
-"""Bytes of a signature at the end of a footer that is readable while columns are encrypted (Parquet's modular encryption). The
-process ends when pyarrow 26.0.1 is asked for the metadata of such a column without its key."""
+"""Bytes of a signature at the end of a footer that is readable while columns are encrypted
+(Parquet's modular encryption). The process ends when pyarrow 26.0.1 is asked for the metadata of
+such a column without its key."""
 
 _BATCHES: Final = 64
 """Blocks that are read to find out whether times have nanoseconds: a million rows."""
@@ -50,7 +52,8 @@ class Parquet(TableResults):
 
     def opened(self, file: InputFile, stack: ExitStack) -> OpenedTable:
         """Open a file."""
-        # Without a buffer, and with one that is filled ahead, all of a row group's columns are read at once.
+        # Without a buffer, and with one that is filled ahead, all of a row group's columns are read
+        # at once.
         given = stack.enter_context(file.open())
         source: BinaryIO | Replaced = given
 
@@ -60,7 +63,8 @@ class Parquet(TableResults):
                 buffer_size=_BUFFER,
                 pre_buffer=False,
                 coerce_int96_timestamp_unit=unit,
-                page_checksum_verification=True,  # Spark stores checksums, and readers ignore them by default
+                # Spark stores checksums, and readers ignore them by default
+                page_checksum_verification=True,
             )
 
         try:
@@ -68,24 +72,34 @@ class Parquet(TableResults):
         except pyarrow.ArrowNotImplementedError as error:
             source = without_wide_integers(given, error)
             content = read("us")
-        schema = source.marked(content.schema_arrow) if isinstance(source, Replaced) else content.schema_arrow
+        schema = (
+            source.marked(content.schema_arrow)
+            if isinstance(source, Replaced)
+            else content.schema_arrow
+        )
         source.seek(file.size - _ENDING.size)
-        if _ENDING.unpack(source.read(_ENDING.size))[0] == content.metadata.serialized_size + _SIGNATURE:
-            text = (
-                f"{file.name} has a signed footer: columns of it are encrypted, which cannot be read; decrypt the file"
-            )
+        if (
+            _ENDING.unpack(source.read(_ENDING.size))[0]
+            == content.metadata.serialized_size + _SIGNATURE
+        ):
+            text = f"{file.name} has a signed footer: columns of it are encrypted, which cannot be read; decrypt the file"
             raise InputError(text, is_retryable=False)
         return _ParquetFile(content, schema, nanoseconds=lambda: read("ns"))
 
     def columns_in(self, content: OpenedTable) -> pyarrow.Schema:
-        """Return the columns. Times of the type INT96 are in nanoseconds only if one of the first has more than microseconds."""
+        """Return the columns. Times of the type INT96 are in nanoseconds only if one of the first
+        has more than microseconds."""
         found = content.schema
-        doubtful = content.int96 if isinstance(content, _ParquetFile) and content.groups else frozenset()
+        doubtful = (
+            content.int96 if isinstance(content, _ParquetFile) and content.groups else frozenset()
+        )
         for name in doubtful & {*needed_columns(found, self.columns)}:
             first = islice(content.batches(0, [name], rows=ROWS_PER_BLOCK), _BATCHES)
             if any(has_nanoseconds(batch.column(0)) for batch in first):
                 at = found.get_field_index(name)
-                found = found.set(at, found.field(at).with_type(with_parts(found.field(at).type, _in_nanoseconds)))
+                found = found.set(
+                    at, found.field(at).with_type(with_parts(found.field(at).type, _in_nanoseconds))
+                )
         return found
 
     def create_table(self, out: BinaryIO, schema: pyarrow.Schema) -> TableFile:
@@ -106,11 +120,17 @@ class Parquet(TableResults):
 
 class _ParquetFile:
     def __init__(
-        self, content: parquet.ParquetFile, schema: pyarrow.Schema, *, nanoseconds: Callable[[], parquet.ParquetFile]
+        self,
+        content: parquet.ParquetFile,
+        schema: pyarrow.Schema,
+        *,
+        nanoseconds: Callable[[], parquet.ParquetFile],
     ) -> None:
         self._content = content
         self._nanoseconds = nanoseconds
-        self.schema: pyarrow.Schema = _with_texts(_marked(schema, str(content.schema)), content.schema)
+        self.schema: pyarrow.Schema = _with_texts(
+            _marked(schema, str(content.schema)), content.schema
+        )
         metadata = content.metadata
         is_of_spark = any(key.startswith(b"org.apache.spark.") for key in metadata.metadata or ())
         self.int96: Set[str] = frozenset(() if is_of_spark else _int96(content.schema))
@@ -120,7 +140,9 @@ class _ParquetFile:
             _group_of(metadata.row_group(index)) for index in range(metadata.num_row_groups)
         ]
 
-    def batches(self, group: int, columns: list[str], *, rows: int) -> Iterator[pyarrow.RecordBatch]:
+    def batches(
+        self, group: int, columns: list[str], *, rows: int
+    ) -> Iterator[pyarrow.RecordBatch]:
         """Yield rows, page by page."""
 
         def read(content: parquet.ParquetFile, names: list[str]) -> Iterator[pyarrow.RecordBatch]:
@@ -132,7 +154,9 @@ class _ParquetFile:
 
         if not (doubtful := self.int96 & {*columns}):
             return read(self._content, columns)
-        pairs = zip(read(self._content, columns), read(self._nanoseconds(), sorted(doubtful)), strict=True)
+        pairs = zip(
+            read(self._content, columns), read(self._nanoseconds(), sorted(doubtful)), strict=True
+        )
         return (exact_times(one, other, doubtful) for one, other in pairs)
 
 
@@ -142,7 +166,8 @@ _UNREAD: Final = re.compile(r" \((Interval|Variant)\b[^\n]*\)(;| \{)$", re.MULTI
 def _marked(schema: pyarrow.Schema, text: str) -> pyarrow.Schema:
     """Mark the columns with types that pyarrow 26.0.1 returns as the bytes they are made of.
 
-    Only the schema's text has them all: each column is a line with an indentation of two, and what is within it follows.
+    Only the schema's text has them all: each column is a line with an indentation of two, and what
+    is within it follows.
     """
     if not _UNREAD.search(text):
         return schema
@@ -165,7 +190,8 @@ def _in_nanoseconds(kind: pyarrow.DataType) -> pyarrow.DataType:
 
 
 def _with_texts(schema: pyarrow.Schema, stored: parquet.ParquetSchema) -> pyarrow.Schema:
-    """Return the columns of which those of the logical type ENUM are texts, as Parquet says; pyarrow (26.0) calls them bytes."""
+    """Return the columns of which those of the logical type ENUM are texts, as Parquet says;
+    pyarrow (26.0) calls them bytes."""
     is_enum = [stored.column(at).logical_type.type == "ENUM" for at in range(len(stored))]
     if not any(is_enum):
         return schema
@@ -174,7 +200,9 @@ def _with_texts(schema: pyarrow.Schema, stored: parquet.ParquetSchema) -> pyarro
     def text(kind: pyarrow.DataType) -> pyarrow.DataType:
         return pyarrow.string() if next(parts) else kind
 
-    return pyarrow.schema([one.with_type(with_parts(one.type, text)) for one in schema], schema.metadata)
+    return pyarrow.schema(
+        [one.with_type(with_parts(one.type, text)) for one in schema], schema.metadata
+    )
 
 
 def _group_of(metadata: parquet.RowGroupMetaData) -> Group:
@@ -210,7 +238,9 @@ class _Table:
     def _write(self) -> None:
         held, self._held, self._size = self._held, [], 0
         if held:
-            self._file.write_table(pyarrow.Table.from_batches(held, self._schema), row_group_size=1 << 26)
+            self._file.write_table(
+                pyarrow.Table.from_batches(held, self._schema), row_group_size=1 << 26
+            )
 
 
 PARQUET = Parquet()

@@ -1,4 +1,5 @@
-"""The tests that every store and protocol must pass, for packages of others: `pip install 'inferrun[testing]'`.
+"""The tests that every store and protocol must pass, for packages of others: `pip install
+'inferrun[testing]'`.
 
 A test class names the store or the protocol and inherits what it must do:
 
@@ -8,7 +9,8 @@ A test class names the store or the protocol and inherits what it must do:
     AbortableTests        also one whose abilities are `find_commit` and `abort`
     SharedTests           also one whose abilities have `shared`
 
-The product never imports this package. Only pytest and its plug-in for asyncio are needed besides what the store needs.
+The product never imports this package. Only pytest and its plug-in for asyncio are needed besides
+what the store needs.
 """
 
 import pytest

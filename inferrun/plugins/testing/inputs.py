@@ -17,7 +17,9 @@ def read_all(source: Source) -> list[tuple[int, object]]:
     return [
         (chunk.first + at, record)
         for chunk in source.plan().chunks
-        for at, record in enumerate(record for block in source.read(chunk) for record in values_in(block.records))
+        for at, record in enumerate(
+            record for block in source.read(chunk) for record in values_in(block.records)
+        )
     ]
 
 
@@ -33,7 +35,9 @@ class InputStoreTests(InputWorld):
             assert read_all(source) == list(enumerate(ROWS))
             source.verify()
 
-    async def test_every_attempt_divides_the_same_input_into_the_same_chunks(self, world: InputWorld) -> None:
+    async def test_every_attempt_divides_the_same_input_into_the_same_chunks(
+        self, world: InputWorld
+    ) -> None:
         world.fill(ROWS)
         seen: list[tuple[str, list[Chunk]]] = []
         for _ in range(2):
@@ -51,13 +55,17 @@ class InputStoreTests(InputWorld):
         async with world.open(**SMALL) as source:
             plan = source.plan()
             expected = [
-                [row for block in source.read(chunk) for row in values_in(block.records)] for chunk in plan.chunks
+                [row for block in source.read(chunk) for row in values_in(block.records)]
+                for chunk in plan.chunks
             ]
         async with world.open(chunk_bytes=1000) as source:
             assert world.has_fixed_chunks or source.plan() != plan
             if source.abilities.adopt:
                 source.abilities.adopt(plan)
-            found = [[row for block in source.read(chunk) for row in values_in(block.records)] for chunk in plan.chunks]
+            found = [
+                [row for block in source.read(chunk) for row in values_in(block.records)]
+                for chunk in plan.chunks
+            ]
         assert found == expected
         assert [len(rows) for rows in found] == [chunk.records for chunk in plan.chunks]
 
@@ -94,11 +102,17 @@ class InputStoreTests(InputWorld):
         world.fill([*ROWS, *bad])
         with suppress(InputError):
             async with world.open() as source:
-                blocks = [(chunk.first, block) for chunk in source.plan().chunks for block in source.read(chunk)]
+                blocks = [
+                    (chunk.first, block)
+                    for chunk in source.plan().chunks
+                    for block in source.read(chunk)
+                ]
             assert sum(len(block.errors) for _, block in blocks) == 1
             assert len(blocks[-1][1].records) - 1 in blocks[-1][1].errors
 
-    async def test_an_invalid_storage_object_is_reported_with_its_field(self, world: InputWorld) -> None:
+    async def test_an_invalid_storage_object_is_reported_with_its_field(
+        self, world: InputWorld
+    ) -> None:
         with pytest.raises(ContractError, match=rf"^input\.{world.label}\."):
             async with world.open_wrong():
                 pass

@@ -1,4 +1,5 @@
-"""What every output store must do; more is required of exactly-once stores, and of those that can abort a run."""
+"""What every output store must do; more is required of exactly-once stores, and of those that can
+abort a run."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -26,7 +27,9 @@ from inferrun.plugins import (
 )
 from inferrun.plugins.testing.worlds import RUN, OutputWorld
 
-CHUNKS: Final = tuple(Chunk(index, 0, 10 * index, 10 * index + 10, 10 * index, 10) for index in range(3))
+CHUNKS: Final = tuple(
+    Chunk(index, 0, 10 * index, 10 * index + 10, 10 * index, 10) for index in range(3)
+)
 PLAN: Final = InputPlan(fingerprint="rows-sha256:1", chunks=CHUNKS)
 WHOLE: Final = [float(value) for value in range(30)]
 
@@ -44,7 +47,9 @@ def batch(numbers: Iterable[int], *, first: int = 0) -> Batch:
 def results(values: Sequence[float | RecordError]) -> Results:
     """Predictions; a RecordError is an error of its record."""
     errors = {at: value for at, value in enumerate(values) if isinstance(value, RecordError)}
-    return Results(records(None if at in errors else value for at, value in enumerate(values)), errors)
+    return Results(
+        records(None if at in errors else value for at, value in enumerate(values)), errors
+    )
 
 
 async def write(store: OutputStore, chunk: Chunk, *, add: float = 0.0) -> ChunkWriter:
@@ -56,7 +61,9 @@ async def write(store: OutputStore, chunk: Chunk, *, add: float = 0.0) -> ChunkW
     return writer
 
 
-async def predict(store: OutputStore, chunks: Sequence[Chunk], *, add: float = 0.0) -> list[ChunkCommit]:
+async def predict(
+    store: OutputStore, chunks: Sequence[Chunk], *, add: float = 0.0
+) -> list[ChunkCommit]:
     """Write and commit chunks."""
     return [await (await write(store, chunk, add=add)).commit() for chunk in chunks]
 
@@ -67,14 +74,17 @@ async def finish(store: OutputStore) -> CommittedRun:
 
 
 def plan_for(store: OutputStore, plan: InputPlan = PLAN) -> InputPlan:
-    """The plan of a run that stores its results there: with the columns of the results if they are typed."""
+    """The plan of a run that stores its results there: with the columns of the results if they are
+    typed."""
     if store.abilities.typed is None:
         return plan
     import pyarrow  # noqa: PLC0415  only typed results need it
 
     from inferrun.formats.result_schema import result_schema  # noqa: PLC0415  as above
 
-    columns = result_schema(key=None, copied=(), predicted=pyarrow.float64(), types={}, is_flat=False, field="output")
+    columns = result_schema(
+        key=None, copied=(), predicted=pyarrow.float64(), types={}, is_flat=False, field="output"
+    )
     return replace(plan, result_schema=columns.serialized())
 
 
@@ -123,7 +133,9 @@ class OutputStoreTests(OutputWorld):
         assert world.stored("11111111-run") == WHOLE
         assert world.stored("22222222-run") == [value + 100.0 for value in WHOLE]
 
-    async def test_an_invalid_storage_object_is_reported_with_its_field(self, world: OutputWorld) -> None:
+    async def test_an_invalid_storage_object_is_reported_with_its_field(
+        self, world: OutputWorld
+    ) -> None:
         with pytest.raises(ContractError, match=rf"^output\.{world.label}\."):
             async with world.open_wrong():
                 pass
@@ -134,7 +146,9 @@ class ExactlyOnceTests(OutputWorld):
 
     delivery = "ExactlyOnce"
 
-    async def test_the_next_attempt_continues_after_the_last_committed_chunk(self, world: OutputWorld) -> None:
+    async def test_the_next_attempt_continues_after_the_last_committed_chunk(
+        self, world: OutputWorld
+    ) -> None:
         async with world.open() as store:
             await begin(store)
             await predict(store, CHUNKS[:2])
@@ -143,9 +157,9 @@ class ExactlyOnceTests(OutputWorld):
         async with world.open(pod="pod-2") as store:
             checkpoint = await store.open()
             assert checkpoint.plan == plan_for(store)
-            assert {index: commit.counts for index, commit in checkpoint.committed.items()} == dict.fromkeys(
-                (0, 1), ResultCounts(10)
-            )
+            assert {
+                index: commit.counts for index, commit in checkpoint.committed.items()
+            } == dict.fromkeys((0, 1), ResultCounts(10))
             await store.begin(plan_for(store))
             await predict(store, CHUNKS[2:])
             await finish(store)
@@ -169,11 +183,17 @@ class ExactlyOnceTests(OutputWorld):
             results = [await finish(first)]
             await predict(second, CHUNKS[2:], add=1000.0)
             results.append(await finish(second))
-        assert world.stored(RUN) == [*WHOLE[:10], *(value + 1000.0 for value in WHOLE[10:20]), *WHOLE[20:]]
+        assert world.stored(RUN) == [
+            *WHOLE[:10],
+            *(value + 1000.0 for value in WHOLE[10:20]),
+            *WHOLE[20:],
+        ]
         assert results[0] == results[1]
 
     @pytest.mark.parametrize("has_begun", [True, False])
-    async def test_a_late_attempt_changes_nothing(self, world: OutputWorld, *, has_begun: bool) -> None:
+    async def test_a_late_attempt_changes_nothing(
+        self, world: OutputWorld, *, has_begun: bool
+    ) -> None:
         async with world.open() as late:
             assert await late.open() == Checkpoint()
             begun = []
@@ -185,7 +205,9 @@ class ExactlyOnceTests(OutputWorld):
             if not has_begun:
                 await late.begin(plan_for(late))
             assert not any([(await one.commit()).won for one in begun])
-            assert not any(commit.won for commit in await predict(late, CHUNKS[len(begun) :], add=1000.0))
+            assert not any(
+                commit.won for commit in await predict(late, CHUNKS[len(begun) :], add=1000.0)
+            )
             assert await finish(late) == finished
         assert world.stored(RUN) == WHOLE
 
@@ -196,7 +218,9 @@ class ExactlyOnceTests(OutputWorld):
             assert (await store.open()).committed_run == finished
         assert world.stored(RUN) == WHOLE
 
-    async def test_a_failed_record_is_stored_as_an_error_and_counted(self, world: OutputWorld) -> None:
+    async def test_a_failed_record_is_stored_as_an_error_and_counted(
+        self, world: OutputWorld
+    ) -> None:
         error = RecordError("invalid_prediction", "the model returned NaN")
         async with world.open() as store:
             await begin(store)
@@ -227,7 +251,9 @@ class ExactlyOnceTests(OutputWorld):
             await finish(store)
         assert world.stored(RUN) == WHOLE
 
-    async def test_a_lost_chunk_has_the_counts_of_the_attempt_that_won(self, world: OutputWorld) -> None:
+    async def test_a_lost_chunk_has_the_counts_of_the_attempt_that_won(
+        self, world: OutputWorld
+    ) -> None:
         error = RecordError("rejected", "no")
         async with world.open() as first, world.open(pod="pod-2") as second:
             for store in (first, second):
@@ -254,7 +280,9 @@ def settling(store: OutputStore) -> tuple[Ask, Ask]:
 class AbortableTests(OutputWorld):
     """Tests of an output store that is asked about a run whose Pod disappeared."""
 
-    async def test_a_store_finds_the_commit_without_executing_the_run(self, world: OutputWorld) -> None:
+    async def test_a_store_finds_the_commit_without_executing_the_run(
+        self, world: OutputWorld
+    ) -> None:
         async with world.open(run="verified-1", pod="verify") as store:
             assert await settling(store)[0]() is None
         async with world.open(run="verified-1") as store:

@@ -60,7 +60,8 @@ class ServedModel:
     url: str = ""
     predict: Callable[[Rows], list[Any]] = sums  # Any: predictions
     failure: str = ""
-    """How the server fails: `rejected`, `busy`, `missing`, `failed`, `broken` (no valid response); empty if it does not."""
+    """How the server fails: `rejected`, `busy`, `missing`, `failed`, `broken` (no valid response);
+    empty if it does not."""
 
     received: list[Rows] = field(default_factory=list)
 
@@ -89,7 +90,9 @@ class ModelWorld:
     ) -> AbstractAsyncContextManager[ModelProtocol]:
         """Open the protocol as a Pod does."""
         model = Model(model_name="sum", model_url=self.server.url if url is None else url)
-        given = Limits.model_validate({"allowed_addresses": "127.0.0.1", "retry_seconds": 0, **limits})
+        given = Limits.model_validate(
+            {"allowed_addresses": "127.0.0.1", "retry_seconds": 0, **limits}
+        )
         contract = Contract(job_id="", job_name="", tensors=tensors)
         return self.load()(model, ModelContext(given, Path("/nonexistent"), contract))
 
@@ -131,7 +134,9 @@ class ProtocolTests(ModelWorld):
     async def test_columns_are_sent_as_rows(self, world: ModelWorld) -> None:
         import pyarrow  # noqa: PLC0415  records that are columns need it, and nothing else
 
-        table = pyarrow.record_batch({"a": [1, None, 3], "b": [0.5, 1.5, 2.5], "c": [True, False, True]})
+        table = pyarrow.record_batch(
+            {"a": [1, None, 3], "b": [0.5, 1.5, 2.5], "c": [True, False, True]}
+        )
         async with world.open() as model:
             await model.prepare()
             results = await model.predict(Batch(first=0, records=ArrowRecords(table)))
@@ -141,7 +146,12 @@ class ProtocolTests(ModelWorld):
         assert predictions_in(divided) == [6.5]
 
     @pytest.mark.parametrize(
-        "predictions", [[[1.0, 0.5], [-4.0, 0.5], [7.0, 0.5]], [-1, -2, -3], [f"class {at}, «ü»" for at in range(3)]]
+        "predictions",
+        [
+            [[1.0, 0.5], [-4.0, 0.5], [7.0, 0.5]],
+            [-1, -2, -3],
+            [f"class {at}, «ü»" for at in range(3)],
+        ],
     )
     async def test_a_prediction_may_be_several_values_or_an_integer_or_a_text(
         self, world: ModelWorld, predictions: list[object]
@@ -151,7 +161,9 @@ class ProtocolTests(ModelWorld):
         assert found == predictions
         assert set(map(type, found)) == set(map(type, predictions))
 
-    async def test_a_prediction_that_is_not_finite_is_an_error_of_its_record(self, world: ModelWorld) -> None:
+    async def test_a_prediction_that_is_not_finite_is_an_error_of_its_record(
+        self, world: ModelWorld
+    ) -> None:
         world.server.predict = lambda _: [1.0, float("nan"), float("-inf")]
         results = await predict(world, ROWS)
         assert predictions_in(results)[0] == 1.0
@@ -173,7 +185,9 @@ class ProtocolTests(ModelWorld):
         world.server.failure = failure
         with pytest.raises(Fault) as raised:
             await predict(world, ROWS)
-        assert raised.value.kind is KINDS[failure] or (failure == "busy" and raised.value.is_transient)
+        assert raised.value.kind is KINDS[failure] or (
+            failure == "busy" and raised.value.is_transient
+        )
         assert CANARY not in str(raised.value)
         assert "model 'sum'" in str(raised.value)
 
@@ -189,16 +203,22 @@ class ProtocolTests(ModelWorld):
 
     async def test_a_name_that_cannot_be_resolved_is_reported(self, world: ModelWorld) -> None:
         async with world.open("no-such-service.invalid:8080") as model:
-            with pytest.raises((Fault, InferenceError), match=r"cannot resolve host name 'no-such-service.invalid'"):
+            with pytest.raises(
+                (Fault, InferenceError), match=r"cannot resolve host name 'no-such-service.invalid'"
+            ):
                 await model.prepare()
 
     @pytest.mark.parametrize("url", ["", "ftp://host:80", "http://[::1", "host:notaport"])
-    async def test_an_invalid_url_is_reported_with_its_field(self, world: ModelWorld, url: str) -> None:
+    async def test_an_invalid_url_is_reported_with_its_field(
+        self, world: ModelWorld, url: str
+    ) -> None:
         with pytest.raises(ContractError, match=r"kserve\.modelUrl"):
             async with world.open(url):
                 pass
 
-    async def test_a_response_over_the_limit_is_not_read_to_its_end(self, world: ModelWorld) -> None:
+    async def test_a_response_over_the_limit_is_not_read_to_its_end(
+        self, world: ModelWorld
+    ) -> None:
         world.server.predict = lambda rows: [[0.5] * 1000 for _ in rows]
         async with world.open(response_bytes=2048) as model:
             await model.prepare()

@@ -1,4 +1,5 @@
-"""What the tests of a store need besides the store: its backend, which they fill and inspect, and the folders of a Pod."""
+"""What the tests of a store need besides the store: its backend, which they fill and inspect, and
+the folders of a Pod."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -74,7 +75,9 @@ def store_context(
         place.mkdir(exist_ok=True)
     return StoreContext(
         contract=Contract(job_id=run, run_id=run, job_name=f"inf-run-{run[:8]}"),
-        limits=Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.0.1", **limits}),
+        limits=Limits.model_validate(
+            {"retry_seconds": 0, "allowed_addresses": "127.0.0.1", **limits}
+        ),
         services=LocalServices(),
         format_named=_format_named,
         input_dir=places["input"],
@@ -126,7 +129,9 @@ class StoreWorld:
         self.folder = tmp_path
         return self
 
-    def context(self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, object] = NO_LIMITS) -> StoreContext:
+    def context(
+        self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, object] = NO_LIMITS
+    ) -> StoreContext:
         """Return the context in a Pod of a run."""
         return store_context(self.folder, run=run, pod=pod, limits=limits)
 
@@ -165,10 +170,13 @@ class OutputWorld(StoreWorld):
     """What the store must say that it guarantees."""
 
     def stored(self, run: str) -> list[object]:
-        """Return the predictions of a run in the backend, in the order of the input; any other value for a failed record."""
+        """Return the predictions of a run in the backend, in the order of the input; any other
+        value for a failed record."""
         raise NotImplementedError
 
-    def open(self, *, run: str = RUN, pod: str = "pod-1") -> AbstractAsyncContextManager[OutputStore]:
+    def open(
+        self, *, run: str = RUN, pod: str = "pod-1"
+    ) -> AbstractAsyncContextManager[OutputStore]:
         """Open the store as a Pod of a run does."""
         return self._opener(self.right, self.context(run=run, pod=pod))
 

@@ -1,1 +1,2 @@
-"""The storage label `krateo`: a data handler behind an HTTP API, as used with the Krateo controller."""
+"""The storage label `krateo`: a data handler behind an HTTP API, as used with the Krateo
+controller."""

@@ -1,7 +1,8 @@
-"""The endpoint Secret, mounted as one file per key, with the address and credentials of a data handler.
+"""The endpoint Secret, mounted as one file per key, with the address and credentials of a data
+handler.
 
-Certificates are base64-encoded inside the Secret's values, as Krateo writes them; plain PEM is accepted too. Nothing read here is
-ever included in a message or a log.
+Certificates are base64-encoded inside the Secret's values, as Krateo writes them; plain PEM is
+accepted too. Nothing read here is ever included in a message or a log.
 """
 
 import base64
@@ -19,7 +20,16 @@ from inferrun.plugins.storage import MountedSecret, authorization_of
 _TRUE = frozenset({"1", "t", "true"})
 _CERTIFICATE_KEYS = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _UNSUPPORTED = ("aws-access-key", "aws-secret-key")
-_KEYS = ("server-url", "token", "username", "password", "proxy-url", "insecure", *_CERTIFICATE_KEYS, *_UNSUPPORTED)
+_KEYS = (
+    "server-url",
+    "token",
+    "username",
+    "password",
+    "proxy-url",
+    "insecure",
+    *_CERTIFICATE_KEYS,
+    *_UNSUPPORTED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,8 @@ class Endpoint:
 
 
 def read_endpoint(folder: Path, *, secret: str, has_authorization: bool = False) -> Endpoint:
-    """Read an endpoint from a mounted Secret; `has_authorization`: the config itself sets the header Authorization.
+    """Read an endpoint from a mounted Secret; `has_authorization`: the config itself sets the
+    header Authorization.
 
     Raises ValueError with the Secret and the key.
     """
@@ -56,14 +67,18 @@ def read_endpoint(folder: Path, *, secret: str, has_authorization: bool = False)
     return Endpoint(
         server_url=values["server-url"],
         tls=_tls(values, secret),
-        authorization=authorization_of(token=values["token"], username=values["username"], password=values["password"]),
+        authorization=authorization_of(
+            token=values["token"], username=values["username"], password=values["password"]
+        ),
         proxy_url=values["proxy-url"],
     )
 
 
 def _check(values: Mapping[str, str], secret: str) -> None:
     if not values["server-url"]:
-        raise ValueError(f"Secret {secret!r} has no key server-url; set it to the data handler's address")
+        raise ValueError(
+            f"Secret {secret!r} has no key server-url; set it to the data handler's address"
+        )
     if not _is_address(values["server-url"]):
         raise ValueError(f"key server-url of Secret {secret!r} must be an http or https URL")
     if values["token"] and values["password"]:
@@ -79,7 +94,9 @@ def _check(values: Mapping[str, str], secret: str) -> None:
             f"Secret {secret!r} has only one of client-certificate-data and client-key-data; both are required"
         )
     if unsupported := [key for key in _UNSUPPORTED if values[key]]:
-        raise ValueError(f"Secret {secret!r} has key {unsupported[0]}, but AWS signatures are not supported; remove it")
+        raise ValueError(
+            f"Secret {secret!r} has key {unsupported[0]}, but AWS signatures are not supported; remove it"
+        )
 
 
 def _has_user_information(url: str) -> bool:
@@ -99,8 +116,8 @@ def _tls(values: Mapping[str, str], secret: str) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=authority or None)
         if certificate:
-            # Load the certificate from a temporary file, readable by this user only, because OpenSSL accepts nothing
-            # else.
+            # Load the certificate from a temporary file, readable by this user only, because
+            # OpenSSL accepts nothing else.
             handle, name = tempfile.mkstemp()
             try:
                 with os.fdopen(handle, "w", encoding="ascii") as pem:
@@ -109,7 +126,9 @@ def _tls(values: Mapping[str, str], secret: str) -> ssl.SSLContext:
             finally:
                 Path(name).unlink()
     except ssl.SSLError as error:
-        raise ValueError(f"the certificates in Secret {secret!r} cannot be used: {error.reason or error}") from error
+        raise ValueError(
+            f"the certificates in Secret {secret!r} cannot be used: {error.reason or error}"
+        ) from error
     if values["insecure"].lower() in _TRUE:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -123,4 +142,6 @@ def _pem(values: Mapping[str, str], key: str, secret: str) -> str:
     try:
         return base64.b64decode("".join(text.split()), validate=True).decode("ascii")
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"key {key} of Secret {secret!r} is neither PEM nor base64 of PEM") from error
+        raise ValueError(
+            f"key {key} of Secret {secret!r} is neither PEM nor base64 of PEM"
+        ) from error

@@ -36,19 +36,25 @@ class Handler:
     def request(
         self, *, body: Any, verb: str = "", headers: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[HttpResponse]:  # Any: what the client can send
-        """The context manager of one request, which yields the response before its body. Raises ExchangeFailed."""
+        """The context manager of one request, which yields the response before its body. Raises
+        ExchangeFailed."""
         merged = {**self.headers, **(headers or {})}
-        return self.client.stream(verb or self.verb, self.url, headers=merged, body=body, proxy=self.proxy)
+        return self.client.stream(
+            verb or self.verb, self.url, headers=merged, body=body, proxy=self.proxy
+        )
 
 
 @asynccontextmanager
 async def open_handler(
     api: Api, context: StoreContext, *, side: str, error: type[RunnerError]
 ) -> AsyncIterator[Handler]:
-    """Open a client for one API call with the mounted Secrets. Raises `error` with the field, the Secret and the key."""
+    """Open a client for one API call with the mounted Secrets. Raises `error` with the field, the
+    Secret and the key."""
     folder = context.endpoints_dir
     with naming_secret_field(f"{side}.krateo.api.endpointRef", error):
-        endpoint = read_endpoint(folder / side, secret=api.endpoint_ref.name, has_authorization=api.has_authorization)
+        endpoint = read_endpoint(
+            folder / side, secret=api.endpoint_ref.name, has_authorization=api.has_authorization
+        )
     with naming_secret_field(f"{side}.krateo.api.headersFrom", error):
         headers = _headers(api, endpoint, folder / f"{side}-headers")
     async with context.services.http_client(tls=endpoint.tls) as client:
@@ -56,9 +62,11 @@ async def open_handler(
 
 
 def _headers(api: Api, endpoint: Endpoint, folder: Path) -> dict[str, str]:
-    """Return our headers, overridden by the configured ones, Authorization included. Names are compared without case.
+    """Return our headers, overridden by the configured ones, Authorization included. Names are
+    compared without case.
 
-    The values of `headersFrom` are mounted in a folder, one file each. Raises ValueError with the Secret and the key.
+    The values of `headersFrom` are mounted in a folder, one file each. Raises ValueError with the
+    Secret and the key.
     """
     own = {
         "Content-Type": "application/json",
@@ -72,11 +80,17 @@ def _headers(api: Api, endpoint: Endpoint, folder: Path) -> dict[str, str]:
         try:
             value = (folder / str(index)).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"cannot read key {reference.key} of Secret {reference.name!r} as text") from error
+            raise ValueError(
+                f"cannot read key {reference.key} of Secret {reference.name!r} as text"
+            ) from error
         if fault := value_fault(value):
             raise ValueError(f"key {reference.key} of Secret {reference.name!r}: {fault}")
         secret[source.name] = value
     hidden = {name.lower() for name in secret}
-    given = {name: value for name, value in api.header_items() if name.lower() not in hidden} | secret
+    given = {
+        name: value for name, value in api.header_items() if name.lower() not in hidden
+    } | secret
     taken = {name.lower() for name in given}
-    return {name: value for name, value in own.items() if value and name.lower() not in taken} | given
+    return {
+        name: value for name, value in own.items() if value and name.lower() not in taken
+    } | given

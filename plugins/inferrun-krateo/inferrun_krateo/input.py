@@ -1,7 +1,9 @@
-"""The input store `krateo`: sends one request to a data handler, spools the rows to disk and reads chunks from there.
+"""The input store `krateo`: sends one request to a data handler, spools the rows to disk and reads
+chunks from there.
 
-The request may give a different response next time. So each Pod sends it once, and the fingerprint, a hash of the rows, shows
-whether two Pods received the same. Memory does not depend on the response's size; the spool folder must have room for it.
+The request may give a different response next time. So each Pod sends it once, and the fingerprint,
+a hash of the rows, shows whether two Pods received the same. Memory does not depend on the
+response's size; the spool folder must have room for it.
 """
 
 from collections.abc import AsyncIterator
@@ -18,7 +20,8 @@ from inferrun_krateo.spec import KrateoSpec
 
 _ERROR_BYTES = 64 * 1024
 _PIECE = 64 * 1024
-"""Bytes of the response that are decoded at once; decoded numbers take about ten times as much memory."""
+"""Bytes of the response that are decoded at once; decoded numbers take about ten times as much
+memory."""
 
 _EXPECTED = '{"result": [[number, …], …]}'
 
@@ -32,8 +35,12 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
         async with open_handler(api, context, side="input", error=InputError) as handler:
             body = orjson.dumps(api.body(context.contract))
             what = f"{handler.target} returned rows of"
-            spool = stack.enter_context(services.spooled("rows.jsonl", what=what, fix="limit the query, or "))
-            await services.with_retries(lambda: _fetch(handler, body, spool, row_limit=context.limits.record_bytes))
+            spool = stack.enter_context(
+                services.spooled("rows.jsonl", what=what, fix="limit the query, or ")
+            )
+            await services.with_retries(
+                lambda: _fetch(handler, body, spool, row_limit=context.limits.record_bytes)
+            )
         yield spool.source(context.format_named("jsonl", "input.krateo"))
 
 
@@ -51,8 +58,11 @@ async def _fetch(handler: Handler, body: bytes, spool: SpooledInput, *, row_limi
                     async for piece in response.content.iter_chunked(_PIECE):
                         received += len(piece)
                         if found := rows.feed(piece):
-                            # One row per line. All are encoded in one call: a call per row would allocate a kilobyte for each.
-                            spool.write(b"[" + orjson.dumps(found)[2:-2].replace(b"],[", b"]\n[") + b"]\n")
+                            # One row per line. All are encoded in one call: a call per row would
+                            # allocate a kilobyte for each.
+                            spool.write(
+                                b"[" + orjson.dumps(found)[2:-2].replace(b"],[", b"]\n[") + b"]\n"
+                            )
                     rows.close()
                 except ValueError as error:
                     raise InputError(

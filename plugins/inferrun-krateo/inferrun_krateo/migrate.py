@@ -1,7 +1,9 @@
-"""`inferrun migrate`: takes over what the earlier Go controller left, with the permissions of the user.
+"""`inferrun migrate`: takes over what the earlier Go controller left, with the permissions of the
+user.
 
-Each pass reads everything, plans, and executes what is due; passes follow until nothing changes any more. Every write has
-the version of the object that was read as its condition, so that a change in between is planned anew.
+Each pass reads everything, plans, and executes what is due; passes follow until nothing changes any
+more. Every write has the version of the object that was read as its condition, so that a change in
+between is planned anew.
 """
 
 import asyncio
@@ -15,11 +17,26 @@ import typer
 from pydantic import ValidationError
 
 from inferrun import wellknown
-from inferrun.cli.app import CommandExit, CommandFailed, ContextOption, KubeconfigOption, run_connected
+from inferrun.cli.app import (
+    CommandExit,
+    CommandFailed,
+    ContextOption,
+    KubeconfigOption,
+    run_connected,
+)
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
-from inferrun.kube.objects import CONFIGS, DEFINITIONS, DEPLOYMENTS, JOBS, PODS, RUNS, Object, Resource
+from inferrun.kube.objects import (
+    CONFIGS,
+    DEFINITIONS,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    RUNS,
+    Object,
+    Resource,
+)
 from inferrun.resources import parse_config, parse_run
 from inferrun.timestamps import utc_now
 from inferrun_krateo.migration import (
@@ -56,13 +73,21 @@ class MigrationPlan:
     @property
     def actions(self) -> list[MigrationAction]:
         """All actions, in order."""
-        return [*self.controllers, *(action for actions in self.runs for action in actions), *self.secrets]
+        return [
+            *self.controllers,
+            *(action for actions in self.runs for action in actions),
+            *self.secrets,
+        ]
 
 
 async def read_plan(api: KubeClient, *, namespace: str | None) -> MigrationPlan:
     """Read the objects and plan. Raises CommandFailed, KubeError."""
     await _require_definitions(api)
-    runs = [(item, run) for item in await _all(api, RUNS, namespace) if (run := _parsed(parse_run, item)) is not None]
+    runs = [
+        (item, run)
+        for item in await _all(api, RUNS, namespace)
+        if (run := _parsed(parse_run, item)) is not None
+    ]
     owned_by: defaultdict[tuple[str, str], list[Object]] = defaultdict(list)
     for resource in (JOBS, PODS, CRON_JOBS):
         for item in await _all(api, resource, namespace):
@@ -72,7 +97,10 @@ async def read_plan(api: KubeClient, *, namespace: str | None) -> MigrationPlan:
     plans = []
     for item, run in runs:
         cron_job = next(iter(owned_by["cronjobs", run.metadata.uid]), None)
-        owners = [run.metadata.uid, *([cron_job["metadata"]["uid"]] if cron_job is not None else [])]
+        owners = [
+            run.metadata.uid,
+            *([cron_job["metadata"]["uid"]] if cron_job is not None else []),
+        ]
         jobs = [job for owner in owners for job in owned_by["jobs", owner]]
         pods = [pod for job in jobs for pod in owned_by["pods", job["metadata"]["uid"]]]
         plans.append(tuple(plan_run(item, run, Owned(jobs, pods, cron_job), now=utc_now())))
@@ -86,7 +114,8 @@ async def read_plan(api: KubeClient, *, namespace: str | None) -> MigrationPlan:
 
 
 async def apply_due(plan: MigrationPlan, api: KubeClient, *, report: Write) -> bool:
-    """Execute what is due, per run until the first step that is not; returns whether anything was changed."""
+    """Execute what is due, per run until the first step that is not; returns whether anything was
+    changed."""
     has_changed = False
     for actions in plan.runs:
         versions: dict[str, str] = {}
@@ -94,7 +123,10 @@ async def apply_due(plan: MigrationPlan, api: KubeClient, *, report: Write) -> b
             if not action.step.is_change or not action.is_due:
                 break
             read = action.target["metadata"]
-            condition = {"uid": read["uid"], "resourceVersion": versions.get(read["uid"], read["resourceVersion"])}
+            condition = {
+                "uid": read["uid"],
+                "resourceVersion": versions.get(read["uid"], read["resourceVersion"]),
+            }
             body = {**action.change, "metadata": {**action.change.get("metadata", {}), **condition}}
             resource = CRON_JOBS if action.kind == "CronJob" else RUNS
             sub = "status" if "status" in action.change else None
@@ -108,13 +140,18 @@ async def apply_due(plan: MigrationPlan, api: KubeClient, *, report: Write) -> b
     return has_changed
 
 
-async def apply_all(api: KubeClient, *, namespace: str | None, must_wait: bool, report: Write) -> list[MigrationAction]:
-    """Apply until nothing is due any more; with `must_wait`, until Jobs that run have ended. Returns what is left."""
+async def apply_all(
+    api: KubeClient, *, namespace: str | None, must_wait: bool, report: Write
+) -> list[MigrationAction]:
+    """Apply until nothing is due any more; with `must_wait`, until Jobs that run have ended.
+    Returns what is left."""
     changeless_passes = 0
     while True:
         plan = await read_plan(api, namespace=namespace)
         if plan.controllers:
-            raise CommandFailed("the earlier controller is still running", fix=plan.controllers[0].why)
+            raise CommandFailed(
+                "the earlier controller is still running", fix=plan.controllers[0].why
+            )
         has_changed = await apply_due(plan, api, report=report)
         changeless_passes = 0 if has_changed else changeless_passes + 1
         left = plan.actions
@@ -162,13 +199,21 @@ def _parsed(parse: Callable[[Object], Parsed], item: Object) -> Parsed | None:
 
 def migrate(
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
+    ] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Do it.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="With --apply: wait for the Jobs that are running.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="With --apply: wait for the Jobs that are running.")
+    ] = False,
     namespace: Annotated[
         str | None,
         typer.Option(
-            "--namespace", "-n", metavar="NAME", help="Only this namespace. Default: all.", show_default=False
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="Only this namespace. Default: all.",
+            show_default=False,
         ),
     ] = None,
     context: ContextOption = None,
@@ -176,8 +221,9 @@ def migrate(
 ) -> None:
     """Take over from the earlier Go controller (kserve-controller).
 
-    Records the outcomes of its runs, moves schedules from CronJobs to Temporal, and removes its finalizers, with your own
-    permissions. It never executes a run again and never ends a Job that runs. It can be interrupted and repeated.
+    Records the outcomes of its runs, moves schedules from CronJobs to Temporal, and removes its
+    finalizers, with your own permissions. It never executes a run again and never ends a Job that
+    runs. It can be interrupted and repeated.
     """
     say = partial(print, flush=True)
 

@@ -1,7 +1,8 @@
 """What `inferrun migrate` does about each object that the earlier Go controller left. Pure.
 
-Everything is derived from the objects as they are, so that an interrupted migration continues where it stopped and a
-complete one has nothing left to do. Never planned: executing a run again, and ending a Job that runs.
+Everything is derived from the objects as they are, so that an interrupted migration continues where
+it stopped and a complete one has nothing left to do. Never planned: executing a run again, and
+ending a Job that runs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +28,8 @@ ANNOTATION_SUSPENDED: Final = f"{wellknown.DOMAIN}/suspended-by-migration"
 """On a CronJob: when the migration suspended it. Without it, a user did."""
 
 SETTLE: Final = timedelta(seconds=5)
-"""How long after a CronJob was suspended its controller may still create a Job that was due before."""
+"""How long after a CronJob was suspended its controller may still create a Job that was due
+before."""
 
 CONTAINER: Final = "inference"
 CONTROLLER: Final = "kserve-controller"
@@ -68,7 +70,8 @@ class LegacyOutcome:
 
 @dataclass(frozen=True)
 class MigrationAction:
-    """One step, and why. `is_due` is false for a step that must wait for an earlier one to take effect."""
+    """One step, and why. `is_due` is false for a step that must wait for an earlier one to take
+    effect."""
 
     step: MigrationStep
     kind: str
@@ -99,14 +102,18 @@ class _Planned:
     def was_executed(self) -> bool:
         """Whether the status is the earlier controller's."""
         status = self.run.status
-        return status.phase is None and bool(status.conditions or status.contract or status.job_status)
+        return status.phase is None and bool(
+            status.conditions or status.contract or status.job_status
+        )
 
     def act(
         self, step: MigrationStep, why: str, change: Object | None = None, *, is_due: bool = True
     ) -> MigrationAction:
         metadata = self.run.metadata
         kind = wellknown.RUN_KIND
-        return MigrationAction(step, kind, metadata.namespace, metadata.name, why, self.item, change or {}, is_due)
+        return MigrationAction(
+            step, kind, metadata.namespace, metadata.name, why, self.item, change or {}, is_due
+        )
 
     def release(self, why: str, *, is_due: bool = True) -> list[MigrationAction]:
         """Remove the earlier controller's finalizer, if the run has it."""
@@ -117,15 +124,23 @@ class _Planned:
         return [self.act(MigrationStep.STRIP, why, change, is_due=is_due)] if is_held else []
 
 
-def plan_run(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) -> list[MigrationAction]:
+def plan_run(
+    item: Object, run: InferenceRun, owned: Owned, *, now: datetime
+) -> list[MigrationAction]:
     """The actions for one run, in order; none if the earlier controller has left nothing."""
     planned = _Planned(item, run)
     if run.is_paused:
         why = f"annotation {wellknown.ANNOTATION_PAUSED} is set"
-        return [planned.act(MigrationStep.LEAVE, why)] if planned.was_executed or planned.release(why) else []
+        return (
+            [planned.act(MigrationStep.LEAVE, why)]
+            if planned.was_executed or planned.release(why)
+            else []
+        )
     if run.metadata.is_being_deleted:
         return planned.release("the run is being deleted")
-    unfinished = (job for job in owned.jobs if not (_condition(job, "Complete") or _condition(job, "Failed")))
+    unfinished = (
+        job for job in owned.jobs if not (_condition(job, "Complete") or _condition(job, "Failed"))
+    )
     running = next(map(_name, unfinished), "")
     if run.spec.is_schedule:
         return _plan_schedule(planned, owned.cron_job, running=running, now=now)
@@ -134,7 +149,10 @@ def plan_run(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) ->
     if running:
         why = f"Job {running} of the earlier controller is still running; its outcome is recorded when it has ended"
         return [planned.act(MigrationStep.WAIT, why)]
-    base, last = job_base_name(run.metadata.name, run.metadata.uid), owned.jobs[-1] if owned.jobs else None
+    base, last = (
+        job_base_name(run.metadata.name, run.metadata.uid),
+        owned.jobs[-1] if owned.jobs else None,
+    )
     outcome = outcome_of(next((job for job in owned.jobs if _name(job) == base), last), owned.pods)
     why = f"{outcome.phase}/{outcome.reason}: {outcome.message}"
     status = ended_status(
@@ -144,7 +162,8 @@ def plan_run(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) ->
         message=outcome.message,
         now=now,
         finished=outcome.finished_at,
-        earliest=outcome.started_at,  # of the Job, by the clock of its controller; a run from a backup was created later
+        # of the Job, by the clock of its controller; a run from a backup was created later
+        earliest=outcome.started_at,
         start_time=outcome.started_at,
         exit_code=outcome.exit_code,
         delivery="Unknown",
@@ -153,7 +172,9 @@ def plan_run(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) ->
     return [recorded, *planned.release("its outcome is recorded")]
 
 
-def _plan_schedule(planned: _Planned, cron_job: Object | None, *, running: str, now: datetime) -> list[MigrationAction]:
+def _plan_schedule(
+    planned: _Planned, cron_job: Object | None, *, running: str, now: datetime
+) -> list[MigrationAction]:
     run, handed_over, actions, is_due = planned.run, "the schedule is handed over", [], True
     is_suspended = cron_job is None or bool(cron_job["spec"].get("suspend"))
     if not planned.was_executed and is_suspended:
@@ -167,16 +188,29 @@ def _plan_schedule(planned: _Planned, cron_job: Object | None, *, running: str, 
         name = _name(cron_job)
         if not is_suspended:
             why = "its schedule passes to the InferenceRun; Jobs that it has started continue"
-            change = {"metadata": {"annotations": {ANNOTATION_SUSPENDED: rfc3339(now)}}, "spec": {"suspend": True}}
+            change = {
+                "metadata": {"annotations": {ANNOTATION_SUSPENDED: rfc3339(now)}},
+                "spec": {"suspend": True},
+            }
             namespace = run.metadata.namespace
             actions.append(
-                MigrationAction(MigrationStep.SUSPEND_CRON_JOB, "CronJob", namespace, name, why, cron_job, change)
+                MigrationAction(
+                    MigrationStep.SUSPEND_CRON_JOB,
+                    "CronJob",
+                    namespace,
+                    name,
+                    why,
+                    cron_job,
+                    change,
+                )
             )
         elif since is None and not run.spec.suspend:
             why = f"CronJob {name} was suspended by a user; the schedule stays suspended"
             actions.append(planned.act(MigrationStep.SUSPEND_RUN, why, {"spec": {"suspend": True}}))
     if planned.was_executed and running:
-        why = f"Job {running} of the CronJob is still running; the schedule starts when it has ended"
+        why = (
+            f"Job {running} of the CronJob is still running; the schedule starts when it has ended"
+        )
         return [*actions, planned.act(MigrationStep.WAIT, why)]
     if planned.was_executed:
         why = f"the schedule {run.spec.schedule!r} starts, in time zone {run.spec.time_zone or 'Etc/UTC'}"
@@ -186,7 +220,8 @@ def _plan_schedule(planned: _Planned, cron_job: Object | None, *, running: str, 
 
 
 def outcome_of(job: Object | None, pods: Sequence[Object]) -> LegacyOutcome:
-    """The outcome of a run from its Job; unknown without a Job. Such a run is never executed again."""
+    """The outcome of a run from its Job; unknown without a Job. Such a run is never executed
+    again."""
     if job is None:
         message = (
             "the earlier controller executed this run, and its Job no longer exists, so that its outcome is unknown; "
@@ -194,11 +229,19 @@ def outcome_of(job: Object | None, pods: Sequence[Object]) -> LegacyOutcome:
         )
         return LegacyOutcome(Phase.FAILED, Reason.OUTCOME_UNKNOWN, message)
     status, failed = job.get("status") or {}, _condition(job, "Failed") or {}
-    begun, ended = status.get("startTime"), status.get("completionTime") or failed.get("lastTransitionTime")
-    times = {"started_at": parse(begun) if begun else None, "finished_at": parse(ended) if ended else None}
+    begun, ended = (
+        status.get("startTime"),
+        status.get("completionTime") or failed.get("lastTransitionTime"),
+    )
+    times = {
+        "started_at": parse(begun) if begun else None,
+        "finished_at": parse(ended) if ended else None,
+    }
     what = f"Job {_name(job)} of the earlier controller"
     if _condition(job, "Complete") is not None:
-        return LegacyOutcome(Phase.SUCCEEDED, Reason.SUCCEEDED, f"{what} succeeded", int(ExitCode.DONE), **times)
+        return LegacyOutcome(
+            Phase.SUCCEEDED, Reason.SUCCEEDED, f"{what} succeeded", int(ExitCode.DONE), **times
+        )
     ends = [  # of the container, in the order of the Pods' ends
         (str(end.get("finishedAt", "")), int(end["exitCode"]))
         for pod in pods
@@ -208,14 +251,20 @@ def outcome_of(job: Object | None, pods: Sequence[Object]) -> LegacyOutcome:
     ]
     code = max(ends)[1] if ends else None
     if failed.get("reason") == "DeadlineExceeded":
-        return LegacyOutcome(Phase.FAILED, Reason.DEADLINE_EXCEEDED, f"{what} reached its time limit", code, **times)
+        return LegacyOutcome(
+            Phase.FAILED, Reason.DEADLINE_EXCEEDED, f"{what} reached its time limit", code, **times
+        )
     if code is None:
         message = f"{what} failed: {failed.get('message') or 'no exit code is known'}"
         return LegacyOutcome(Phase.FAILED, Reason.RUNNER_FAILED, message, None, **times)
-    return LegacyOutcome(Phase.FAILED, reason_of(code), f"{what} failed: exit code {meaning_of(code)}", code, **times)
+    return LegacyOutcome(
+        Phase.FAILED, reason_of(code), f"{what} failed: exit code {meaning_of(code)}", code, **times
+    )
 
 
-def plan_secrets(runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig]) -> list[MigrationAction]:
+def plan_secrets(
+    runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig]
+) -> list[MigrationAction]:
     """The Secrets that runs refer to in other namespaces: a Pod can only mount those of its own."""
     by_key = {(config.metadata.namespace, config.metadata.name): config for config in configs}
     found: dict[tuple[str, str, str], MigrationAction] = {}
@@ -223,8 +272,12 @@ def plan_secrets(runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig
         config, target = by_key.get((run.config_namespace, run.config_name)), run.metadata.namespace
         for name, source in _secrets_of(config) if config is not None else ():
             if source and source != target:
-                copy = shell_command("inferrun", "copy-secret", name, "--from", source, "--to", target)
-                found[name, source, target] = MigrationAction(MigrationStep.MANUAL, "Secret", target, name, copy)
+                copy = shell_command(
+                    "inferrun", "copy-secret", name, "--from", source, "--to", target
+                )
+                found[name, source, target] = MigrationAction(
+                    MigrationStep.MANUAL, "Secret", target, name, copy
+                )
     return list(found.values())
 
 
@@ -241,13 +294,20 @@ def _secrets_of(config: InferenceConfig) -> Iterator[tuple[str, str]]:
 
 
 def plan_controllers(deployments: Iterable[Object]) -> list[MigrationAction]:
-    """What has to be stopped first: two controllers of the same runs would undo each other's work."""
+    """What has to be stopped first: two controllers of the same runs would undo each other's
+    work."""
     found = []
     for item in deployments:
         namespace, name, spec = item["metadata"]["namespace"], _name(item), item["spec"]
-        images = (str(one.get("image", "")) for one in spec["template"]["spec"].get("containers") or [])
-        is_controller = any(image.split("@")[0].rsplit("/", 1)[-1].split(":")[0] == CONTROLLER for image in images)
-        if is_controller and (spec.get("replicas", 1) or (item.get("status") or {}).get("replicas")):
+        images = (
+            str(one.get("image", "")) for one in spec["template"]["spec"].get("containers") or []
+        )
+        is_controller = any(
+            image.split("@")[0].rsplit("/", 1)[-1].split(":")[0] == CONTROLLER for image in images
+        )
+        if is_controller and (
+            spec.get("replicas", 1) or (item.get("status") or {}).get("replicas")
+        ):
             why = f"stop it: kubectl -n {namespace} scale deployment {name} --replicas=0"
             found.append(MigrationAction(MigrationStep.MANUAL, "Deployment", namespace, name, why))
     return found
@@ -257,7 +317,11 @@ def lines(actions: Sequence[MigrationAction]) -> Iterator[str]:
     """The actions as a table. Objects from before a rule existed contain any text."""
     rows = [("ACTION", "OBJECT", "WHY")]
     rows += [
-        (str(one.step), one_line(f"{one.kind} {one.namespace}/{one.name}"), one_line(one.why, limit=MESSAGE_LIMIT))
+        (
+            str(one.step),
+            one_line(f"{one.kind} {one.namespace}/{one.name}"),
+            one_line(one.why, limit=MESSAGE_LIMIT),
+        )
         for one in actions
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
@@ -267,7 +331,9 @@ def lines(actions: Sequence[MigrationAction]) -> Iterator[str]:
 
 def _condition(job: Object, kind: str) -> Object | None:
     conditions: list[Object] = (job.get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if one.get("type") == kind and one.get("status") == "True"), None)
+    return next(
+        (one for one in conditions if one.get("type") == kind and one.get("status") == "True"), None
+    )
 
 
 def _name(item: Object) -> str:

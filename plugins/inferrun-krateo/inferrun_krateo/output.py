@@ -1,18 +1,22 @@
-"""The output store `krateo`: spools the predictions to disk, then sends all of them to a data handler in one POST.
+"""The output store `krateo`: spools the predictions to disk, then sends all of them to a data
+handler in one POST.
 
-The body is `{job_uid, pod_uid, predictions, …parameters}`, where `predictions` is a JSON array inside a string: the model's
-values in input order, flattened. A handler stores what it receives, so delivery is at least once: if a Pod dies after its POST,
-the predictions remain stored, and the next Pod sends them again under its own `pod_uid`.
+The body is `{job_uid, pod_uid, predictions, …parameters}`, where `predictions` is a JSON array
+inside a string: the model's values in input order, flattened. A handler stores what it receives, so
+delivery is at least once: if a Pod dies after its POST, the predictions remain stored, and the next
+Pod sends them again under its own `pod_uid`.
 
-If the body exceeds the limit, the run fails unless the handler declares that it accepts chunks: it responds to `OPTIONS` on the
-same path with the header `Accept-Chunks: predictions`. It is asked when the spooled predictions first exceed the limit, before the
-rest of the input is predicted; below the limit no `OPTIONS` request is sent. It then receives several POSTs with two more keys:
+If the body exceeds the limit, the run fails unless the handler declares that it accepts chunks: it
+responds to `OPTIONS` on the same path with the header `Accept-Chunks: predictions`. It is asked
+when the spooled predictions first exceed the limit, before the rest of the input is predicted;
+below the limit no `OPTIONS` request is sent. It then receives several POSTs with two more keys:
 `chunk`, the number of the POST from 0, and `offset`, the index of its first prediction among all.
 
-Success is a 2xx response whose body is empty, `ok`, or JSON without an `error`. The Krateo handler returns 200 with a traceback
-in the body if its script failed; that and any other text count as a failure. A POST is repeated only if the handler certainly
-did not process it: after 429 and if no connection was established. After 503 it may have stored the predictions, because a proxy
-in front of it may have given up waiting. The result names the `pod_uid` whose predictions are complete.
+Success is a 2xx response whose body is empty, `ok`, or JSON without an `error`. The Krateo handler
+returns 200 with a traceback in the body if its script failed; that and any other text count as a
+failure. A POST is repeated only if the handler certainly did not process it: after 429 and if no
+connection was established. After 503 it may have stored the predictions, because a proxy in front
+of it may have given up waiting. The result names the `pod_uid` whose predictions are complete.
 """
 
 import tempfile
@@ -43,7 +47,13 @@ from inferrun.plugins import (
     StoreAbilities,
     StoreContext,
 )
-from inferrun.plugins.http import ExchangeFailed, fault_of_status, read_start, retry_after_of, size_of
+from inferrun.plugins.http import (
+    ExchangeFailed,
+    fault_of_status,
+    read_start,
+    retry_after_of,
+    size_of,
+)
 from inferrun.plugins.limits import MIB
 from inferrun.plugins.storage import read_spec
 from inferrun_krateo.handler import Handler, open_handler
@@ -72,7 +82,9 @@ class KrateoOutput:
     delivery: Delivery = "AtLeastOnce"
     abilities = StoreAbilities(commits_chunks=False)
 
-    def __init__(self, handler: Handler, members: dict[str, Any], spool: BinaryIO, context: StoreContext) -> None:
+    def __init__(
+        self, handler: Handler, members: dict[str, Any], spool: BinaryIO, context: StoreContext
+    ) -> None:
         self._handler = handler
         self._head = orjson.dumps(members)[:-1]  # the closing brace follows the predictions
         self._spool = spool
@@ -131,12 +143,16 @@ class KrateoOutput:
             for number, part in enumerate(split(self._spool, room=room)):
                 await self._post(part, extra=b',"chunk":%d,"offset":%d' % (number, part.offset))
         else:
-            await self._post(SpoolPart(start=0, end=self._size, escaped=self._escaped, offset=0), extra=b"")
+            await self._post(
+                SpoolPart(start=0, end=self._size, escaped=self._escaped, offset=0), extra=b""
+            )
         return CommittedRun(
             total=counts.total,
             completed=counts.completed,
             failed=counts.failed,
-            output=Output(location=self._handler.location[:1024], manifest=f"pod_uid={self._pod_uid}"[:1024]),
+            output=Output(
+                location=self._handler.location[:1024], manifest=f"pod_uid={self._pod_uid}"[:1024]
+            ),
             skipped=self._skipped,
         )
 
@@ -163,7 +179,8 @@ class KrateoOutput:
             raise error.fault(OutputError(f"{self._handler.target}: {error}")) from error
 
     def _body_size(self, escaped: int) -> int:
-        """Return the size of a body. Each newline of the spool becomes a comma, except for the last, which is dropped."""
+        """Return the size of a body. Each newline of the spool becomes a comma, except for the
+        last, which is dropped."""
         return len(self._head) + len(b',"predictions":"[') + max(escaped - 1, 0) + len(b']"}')
 
     async def _post(self, part: SpoolPart, *, extra: bytes) -> None:
@@ -172,7 +189,9 @@ class KrateoOutput:
         async def attempt() -> None:
             headers = {"Content-Length": str(size)}
             try:
-                async with self._handler.request(body=self._body(part, extra), headers=headers) as response:
+                async with self._handler.request(
+                    body=self._body(part, extra), headers=headers
+                ) as response:
                     body = await read_start(response, _RESPONSE_BYTES)
             except ExchangeFailed as error:
                 text = f"{self._handler.target}: {error}"
@@ -182,7 +201,12 @@ class KrateoOutput:
             failure = f"{self._handler.target} returned {response.status} with {size_of(body)}; see the log of the data handler"
             if response.status == _NOT_PROCESSED:
                 retry_after = retry_after_of(response.headers)
-                raise Fault(OutputError(failure), kind=FaultKind.BUSY, retry_after=retry_after, was_sent=False)
+                raise Fault(
+                    OutputError(failure),
+                    kind=FaultKind.BUSY,
+                    retry_after=retry_after,
+                    was_sent=False,
+                )
             if response.status >= 500:
                 raise OutputError(f"{failure}; {_UNKNOWN}")
             if not 200 <= response.status < 300:
@@ -243,6 +267,8 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
         try:
             spool = tempfile.TemporaryFile(dir=context.spool_dir)  # noqa: SIM115  closed below
         except OSError as error:
-            raise OutputError(f"cannot create a spool file in {context.spool_dir}: {error.strerror}") from error
+            raise OutputError(
+                f"cannot create a spool file in {context.spool_dir}: {error.strerror}"
+            ) from error
         with spool:
             yield KrateoOutput(handler, members, cast("BinaryIO", spool), context)

@@ -1,4 +1,5 @@
-"""The text of predictions for a data handler: one value per line in the spool, a JSON array inside a string in a body. Pure."""
+"""The text of predictions for a data handler: one value per line in the spool, a JSON array inside
+a string in a body. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,10 +24,13 @@ class SpoolPart:
 
 
 def lines_of(texts: Sequence[bytes]) -> bytes:
-    """Return one line per value: of a prediction that is an array, nested or not, each of its values."""
+    """Return one line per value: of a prediction that is an array, nested or not, each of its
+    values."""
     joined = b",".join(texts)
     if b'"' in joined or b"{" in joined or b"[]" in joined:
-        return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in _flat(texts))
+        return b"".join(
+            orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in _flat(texts)
+        )
     values = joined.translate(None, b"[] ")
     return values.replace(b",", b"\n") + b"\n" if values else b""
 
@@ -34,12 +38,15 @@ def lines_of(texts: Sequence[bytes]) -> bytes:
 def _flat(texts: Sequence[bytes]) -> list[Json]:
     values: list[Json] = [orjson.loads(text) for text in texts]
     while any(isinstance(value, list) for value in values):
-        values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
+        values = list(
+            chain.from_iterable(value if isinstance(value, list) else [value] for value in values)
+        )
     return values
 
 
 def escape(text: bytes) -> bytes:
-    """Escape JSON text for use inside a JSON string. Line ends are separators for the caller and left as they are."""
+    """Escape JSON text for use inside a JSON string. Line ends are separators for the caller and
+    left as they are."""
     return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
 
 

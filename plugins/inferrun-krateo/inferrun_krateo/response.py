@@ -1,8 +1,9 @@
-"""Parses `{"result": [[number or null, …], …]}` as it arrives, using memory that is independent of the response's size. No I/O.
+"""Parses `{"result": [[number or null, …], …]}` as it arrives, using memory that is independent of
+the response's size. No I/O.
 
-Rows contain only numbers and nulls, so the last `]` received closes the last complete row, and everything before it is decoded
-at once by a fast JSON parser. Whatever a parser of the whole text would reject is rejected here, too. Other members are skipped
-if they are small.
+Rows contain only numbers and nulls, so the last `]` received closes the last complete row, and
+everything before it is decoded at once by a fast JSON parser. Whatever a parser of the whole text
+would reject is rejected here, too. Other members are skipped if they are small.
 """
 
 import re
@@ -25,7 +26,8 @@ _RESULT = re.compile(rb'"result"[ \t\r\n]*:[ \t\r\n]*\[')
 
 
 class ResultRows:
-    """Parses a response piece by piece. ValueError describes how the response violates the format."""
+    """Parses a response piece by piece. ValueError describes how the response violates the
+    format."""
 
     def __init__(self, *, row_limit: int) -> None:
         self._row_limit = row_limit
@@ -56,7 +58,11 @@ class ResultRows:
     def close(self) -> None:
         """Raise ValueError if the response is incomplete."""
         if not self._has_ended:
-            raise ValueError("it ends before the array is closed" if self._in_rows else _describe_invalid(self._held))
+            raise ValueError(
+                "it ends before the array is closed"
+                if self._in_rows
+                else _describe_invalid(self._held)
+            )
         try:
             orjson.loads(b'{"result":[]' + self._held)
         except orjson.JSONDecodeError as error:
@@ -79,7 +85,9 @@ class ResultRows:
         body = text.lstrip(_SPACE)
         if not self._is_first:
             if not body.startswith(b","):
-                raise ValueError(f"a comma is missing between rows {self._rows - 1} and {self._rows}")
+                raise ValueError(
+                    f"a comma is missing between rows {self._rows - 1} and {self._rows}"
+                )
             body = body[1:]
         self._is_first = False
         try:
@@ -92,15 +100,19 @@ class ResultRows:
             raise ValueError(f"row {self._rows + fault.row} {fault.text}") from fault
         self._width = self._width or width
         if width != self._width:
-            raise ValueError(f"row {self._rows} has {width} numbers, previous rows have {self._width}")
+            raise ValueError(
+                f"row {self._rows} has {width} numbers, previous rows have {self._width}"
+            )
         self._rows += len(rows)
         return rows
 
 
 def find_result(text: bytes) -> int | None:
-    """Return the offset after the opening bracket of the member `result`; None if it has not arrived.
+    """Return the offset after the opening bracket of the member `result`; None if it has not
+    arrived.
 
-    The bracket belongs to that member of the object itself if the text is valid JSON once both are closed after it.
+    The bracket belongs to that member of the object itself if the text is valid JSON once both are
+    closed after it.
     """
     start = text.lstrip(_SPACE)
     if start and not start.startswith(b"{") and not _BOM.startswith(text):

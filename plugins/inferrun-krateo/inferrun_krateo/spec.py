@@ -1,4 +1,5 @@
-"""What is sent according to the storage object of the label `krateo`, which is declared with the built-in stores."""
+"""What is sent according to the storage object of the label `krateo`, which is declared with the
+built-in stores."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,12 +25,18 @@ class Api(KrateoApi):
     @property
     def has_authorization(self) -> bool:
         """Whether the config sets the header Authorization, directly or from a Secret."""
-        names = [name for name, _ in self.header_items()] + [source.name for source in self.headers_from]
+        names = [name for name, _ in self.header_items()] + [
+            source.name for source in self.headers_from
+        ]
         return "authorization" in (name.lower() for name in names)
 
     def header_items(self) -> list[tuple[str, str]]:
         """Return the headers as pairs; the last one of a name wins, as in the Krateo controller."""
-        return list({name.lower(): (name, value) for name, value in map(split_header, self.headers)}.values())
+        return list(
+            {
+                name.lower(): (name, value) for name, value in map(split_header, self.headers)
+            }.values()
+        )
 
 
 class KrateoSpec(KrateoStorage):
@@ -41,4 +48,6 @@ class KrateoSpec(KrateoStorage):
 def reject_reserved(keys: Mapping[str, object], *, where: str) -> None:
     """Raise ContractError if a key would overwrite one that the runner sets."""
     if taken := sorted(set(RESERVED) & set(keys)):
-        raise ContractError(f"{where}: {', '.join(taken)} is reserved for the runner; use another name")
+        raise ContractError(
+            f"{where}: {', '.join(taken)} is reserved for the runner; use another name"
+        )

@@ -1,8 +1,10 @@
-"""The label `delta`: a Delta table that runs append to, and read at a version. Blocks, but for the openers.
+"""The label `delta`: a Delta table that runs append to, and read at a version. Blocks, but for the
+openers.
 
-Each run is an application transaction of the table's log (`txn`): version 1 says that its rows are in the table, version 0 that it
-was aborted. Delta lets no two transactions of one run commit on the same snapshot; so whoever writes looks the version up in the
-snapshot that it writes on, and of a late Pod and a verification only one can win. Other runs commit at the same time.
+Each run is an application transaction of the table's log (`txn`): version 1 says that its rows are
+in the table, version 0 that it was aborted. Delta lets no two transactions of one run commit on the
+same snapshot; so whoever writes looks the version up in the snapshot that it writes on, and of a
+late Pod and a verification only one can win. Other runs commit at the same time.
 """
 
 import json
@@ -59,10 +61,14 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 table = DeltaTable(location, version=number, storage_options=options)
                 return delta_snapshot(table, context, _shown(wanted), options)
             except TableNotFoundError as error:
-                raise InputError(f"input.delta: there is no Delta table in {_shown(wanted)}") from error
+                raise InputError(
+                    f"input.delta: there is no Delta table in {_shown(wanted)}"
+                ) from error
             except DeltaError as error:
                 if fault := unsupported(error):
-                    raise InputError(f"input.delta: {_shown(wanted)}: {fault}", is_retryable=False) from error
+                    raise InputError(
+                        f"input.delta: {_shown(wanted)}: {fault}", is_retryable=False
+                    ) from error
                 raise
 
     yield SnapshotSource(load, context, label="input.delta", allow_empty=wanted.allow_empty)
@@ -93,7 +99,9 @@ class DeltaRunTable(RunTable[DeltaTable]):
         """Write the first entry of the log."""
         schema = Schema.from_arrow(columns)
         with suppress(CommitFailedError):  # another run has just created it
-            return DeltaTable.create(self._location, schema, mode="ignore", storage_options=self.options)
+            return DeltaTable.create(
+                self._location, schema, mode="ignore", storage_options=self.options
+            )
         return DeltaTable(self._location, storage_options=self.options)
 
     def found(self, table: DeltaTable) -> TableVerdict | None:
@@ -107,11 +115,23 @@ class DeltaRunTable(RunTable[DeltaTable]):
         for one in parts:
             stats = json.dumps({"numRecords": one.records})
             actions.append(
-                AddAction(f"{FOLDER}/{one.name}", one.bytes, {}, int(time.time() * 1000), data_change=True, stats=stats)
+                AddAction(
+                    f"{FOLDER}/{one.name}",
+                    one.bytes,
+                    {},
+                    int(time.time() * 1000),
+                    data_change=True,
+                    stats=stats,
+                )
             )
-        is_plain = table.protocol().writer_features is None  # checkpoints of others are v2, or protected
-        properties = CommitProperties(app_transactions=[Transaction(self._app, outcome)], max_commit_retries=0)
-        hooks = PostCommitHookProperties(create_checkpoint=is_plain, cleanup_expired_logs=None if is_plain else False)
+        # checkpoints of others are v2, or protected
+        is_plain = table.protocol().writer_features is None
+        properties = CommitProperties(
+            app_transactions=[Transaction(self._app, outcome)], max_commit_retries=0
+        )
+        hooks = PostCommitHookProperties(
+            create_checkpoint=is_plain, cleanup_expired_logs=None if is_plain else False
+        )
         try:
             table.create_write_transaction(
                 actions,
@@ -142,11 +162,14 @@ class DeltaRunTable(RunTable[DeltaTable]):
 async def _place(
     spec: DeltaSpec, context: StoreContext, *, side: str, error: type[RunnerError]
 ) -> tuple[str, dict[str, str]]:
-    """Return where the table is, and the options of its S3 client: only the mounted access key, and conditional writes."""
+    """Return where the table is, and the options of its S3 client: only the mounted access key, and
+    conditional writes."""
     if spec.claim_name:
         root = context.output_dir if side == "output" else context.input_dir
         if not (root / spec.path).resolve().is_relative_to(root.resolve()):
-            raise error(f"{side}.delta: path {spec.path!r} leads out of the claim", is_retryable=False)
+            raise error(
+                f"{side}.delta: path {spec.path!r} leads out of the claim", is_retryable=False
+            )
         return str(root / spec.path), {}
     url = spec.endpoint or f"https://{spec.bucket}.s3.{spec.region}.amazonaws.com"
     await check_address(url, context, f"{side}.delta.endpoint", error)
@@ -160,7 +183,10 @@ async def _place(
     if token:
         options["AWS_SESSION_TOKEN"] = token
     if spec.endpoint:
-        options |= {"AWS_ENDPOINT_URL": spec.endpoint, "AWS_ALLOW_HTTP": str(url.startswith("http:")).lower()}
+        options |= {
+            "AWS_ENDPOINT_URL": spec.endpoint,
+            "AWS_ALLOW_HTTP": str(url.startswith("http:")).lower(),
+        }
     return f"s3://{spec.bucket}/{spec.path}", options
 
 

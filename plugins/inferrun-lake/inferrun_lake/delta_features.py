@@ -1,7 +1,9 @@
-"""What the protocol of a Delta table requires of readers and writers: which table features are implemented here.
+"""What the protocol of a Delta table requires of readers and writers: which table features are
+implemented here.
 
-deltalake 1.6 refuses features that its log reader does not know, but not what its readers do with files: with column mapping
-it returns nulls from a dataset, and it commits files without what writers must add to them. Decisions only.
+deltalake 1.6 refuses features that its log reader does not know, but not what its readers do with
+files: with column mapping it returns nulls from a dataset, and it commits files without what
+writers must add to them. Decisions only.
 """
 
 import json
@@ -14,9 +16,17 @@ from deltalake.schema import ArrayType, DataType, MapType, StructType, VariantTy
 
 _READABLE: Final = frozenset(
     {
-        *("columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint"),
+        *(
+            "columnMapping",
+            "deletionVectors",
+            "timestampNtz",
+            "typeWidening",
+            "typeWidening-preview",
+            "v2Checkpoint",
+        ),
         *("vacuumProtocolCheck", "variantType", "variantType-preview"),
-        *("variantShredding", "variantShredding-preview"),  # of columns that are refused if they are used
+        # of columns that are refused if they are used
+        *("variantShredding", "variantShredding-preview"),
     }
 )
 
@@ -33,10 +43,12 @@ _APPENDABLE: Final[Mapping[str, str]] = {
     "variantType": "",
     "variantType-preview": "",
 }
-"""Features of tables to which whole files can be added, unless a property of the table or of a column begins so.
+"""Features of tables to which whole files can be added, unless a property of the table or of a
+column begins so.
 
-Others would also do no harm, such as typeWidening, but deltalake commits nothing to their tables: `Unsupported table features
-required`. rowTracking numbers the rows of each file, and clustering needs statistics of its columns.
+Others would also do no harm, such as typeWidening, but deltalake commits nothing to their tables:
+`Unsupported table features required`. rowTracking numbers the rows of each file, and clustering
+needs statistics of its columns.
 """
 
 _OF_VERSIONS: Final = (
@@ -49,11 +61,14 @@ _OF_VERSIONS: Final = (
 )
 """What writers of tables without a list of features must implement, from which version on."""
 
-_FIX: Final = "remove it (ALTER TABLE … DROP FEATURE …), or use a copy of the table that does not have it"
+_FIX: Final = (
+    "remove it (ALTER TABLE … DROP FEATURE …), or use a copy of the table that does not have it"
+)
 
 
 def unsupported(error: DeltaError) -> str:
-    """Return which feature deltalake lacks, and what to do; empty if the error has another cause."""
+    """Return which feature deltalake lacks, and what to do; empty if the error has another
+    cause."""
     text = " ".join(str(error).split())
     if "catalog-managed" in text:
         text = "table feature catalogManaged: only the catalog knows the newest rows"
@@ -67,7 +82,8 @@ def unreadable(table: DeltaTable) -> str:
 
 
 def has_variant(kind: DataType) -> bool:
-    """Return whether values of a type are, or contain, variants: bytes that nothing here decodes."""
+    """Return whether values of a type are, or contain, variants: bytes that nothing here
+    decodes."""
     if isinstance(kind, StructType):
         return any(has_variant(field.type) for field in kind.fields)
     if isinstance(kind, ArrayType):
@@ -82,14 +98,26 @@ def unappendable(table: DeltaTable) -> str:
     protocol = table.protocol()
     features = set(protocol.writer_features or ())
     if protocol.min_writer_version != 7:
-        features = {name for first, names in _OF_VERSIONS if first <= protocol.min_writer_version for name in names}
-    used = {name for name, value in _properties(table) if str(value).lower() not in ("false", "none")}
+        features = {
+            name
+            for first, names in _OF_VERSIONS
+            if first <= protocol.min_writer_version
+            for name in names
+        }
+    used = {
+        name for name, value in _properties(table) if str(value).lower() not in ("false", "none")
+    }
     missing = [
         name
         for name in sorted(features)
-        if name not in _APPENDABLE or (_APPENDABLE[name] and any(one.startswith(_APPENDABLE[name]) for one in used))
+        if name not in _APPENDABLE
+        or (_APPENDABLE[name] and any(one.startswith(_APPENDABLE[name]) for one in used))
     ]
-    return f"the table feature {', '.join(missing)} is not implemented for output; {_FIX}" if missing else ""
+    return (
+        f"the table feature {', '.join(missing)} is not implemented for output; {_FIX}"
+        if missing
+        else ""
+    )
 
 
 def _properties(table: DeltaTable) -> Iterator[tuple[str, object]]:
@@ -100,6 +128,8 @@ def _properties(table: DeltaTable) -> Iterator[tuple[str, object]]:
         found = waiting.pop()
         if isinstance(found, dict):
             yield from (found.get("metadata") or {}).items()
-            waiting += [found.get(key) for key in ("fields", "type", "elementType", "keyType", "valueType")]
+            waiting += [
+                found.get(key) for key in ("fields", "type", "elementType", "keyType", "valueType")
+            ]
         elif isinstance(found, list):
             waiting += found

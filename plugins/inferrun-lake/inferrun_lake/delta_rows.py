@@ -1,7 +1,8 @@
 """The rows of a Delta table at a version, as the protocol defines them. Blocks.
 
-`DeltaTable.to_pyarrow_dataset` of deltalake 1.6 looks for columns by their names only, refuses deletion vectors, and has no
-timestamps of Spark (INT96) outside 1677 to 2262; `DeltaTable.scan` promises no order, which chunks need.
+`DeltaTable.to_pyarrow_dataset` of deltalake 1.6 looks for columns by their names only, refuses
+deletion vectors, and has no timestamps of Spark (INT96) outside 1677 to 2262; `DeltaTable.scan`
+promises no order, which chunks need.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,14 +20,23 @@ from inferrun_lake.delta_features import has_variant, unreadable
 from inferrun_lake.output import table_errors
 from inferrun_lake.snapshot import BATCH_ROWS, SnapshotFile, TableSnapshot
 
-_ID, _PHYSICAL_NAME, _ID_IN_FILE = b"delta.columnMapping.id", b"delta.columnMapping.physicalName", b"PARQUET:field_id"
+_ID, _PHYSICAL_NAME, _ID_IN_FILE = (
+    b"delta.columnMapping.id",
+    b"delta.columnMapping.physicalName",
+    b"PARQUET:field_id",
+)
 
-_FORMAT: Final = dataset.ParquetFileFormat(read_options=dataset.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+_FORMAT: Final = dataset.ParquetFileFormat(
+    read_options=dataset.ParquetReadOptions(coerce_int96_timestamp_unit="us")
+)
 _READING: Final = dataset.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
 
 
-def delta_snapshot(table: DeltaTable, context: StoreContext, location: str, options: dict[str, str]) -> TableSnapshot:
-    """Return the files of a table, with their rows that are not deleted. Raises InputError before any row is read."""
+def delta_snapshot(
+    table: DeltaTable, context: StoreContext, location: str, options: dict[str, str]
+) -> TableSnapshot:
+    """Return the files of a table, with their rows that are not deleted. Raises InputError before
+    any row is read."""
 
     def refusal(fault: str) -> InputError:
         return InputError(f"input.delta: {location}: {fault}", is_retryable=False)
@@ -44,7 +54,9 @@ def delta_snapshot(table: DeltaTable, context: StoreContext, location: str, opti
     adds = pyarrow.table(table.get_add_actions())
     paths, metadata = [unquote(path) for path in adds.column("path").to_pylist()], table.metadata()
     if any(urlsplit(path).scheme or path.startswith("/") for path in paths):
-        raise refusal("the table is a shallow clone, with files of another table; read that one, or a deep clone")
+        raise refusal(
+            "the table is a shallow clone, with files of another table; read that one, or a deep clone"
+        )
     sizes = dict(zip(paths, adds.column("size_bytes").to_pylist(), strict=True))
     storage = fs.PyFileSystem(DeltaStorageHandler(table.table_uri, options, sizes))
     mode = metadata.configuration.get("delta.columnMapping.mode", "none")
@@ -52,21 +64,32 @@ def delta_snapshot(table: DeltaTable, context: StoreContext, location: str, opti
 
     def file_of(number: int, path: str) -> SnapshotFile:
         fragment = _FORMAT.make_fragment(path, storage)
-        constants = {name: adds.column("partition")[number][name] for name in metadata.partition_columns}
+        constants = {
+            name: adds.column("partition")[number][name] for name in metadata.partition_columns
+        }
         names = _names_by_id(fragment.physical_schema) if mode == "id" else None
 
         def name_of(field: pyarrow.Field) -> str:
             known = field.metadata or {}
             if names is None or _ID not in known:
-                return (known.get(_PHYSICAL_NAME, b"").decode() if mode == "name" else "") or str(field.name)
-            return names.get(known[_ID], f"\0{known[_ID]!r}")  # a name that no column has: it was added after the file
+                return (known.get(_PHYSICAL_NAME, b"").decode() if mode == "name" else "") or str(
+                    field.name
+                )
+            # a name that no column has: it was added after the file
+            return names.get(known[_ID], f"\0{known[_ID]!r}")
 
         stored = pyarrow.schema(
-            [_renamed(logical.field(name), name_of) for name in columns.names if name not in constants]
+            [
+                _renamed(logical.field(name), name_of)
+                for name in columns.names
+                if name not in constants
+            ]
         )
         rows, kept = fragment.count_rows(), deletions.pop(path, None)
         if kept is not None:
-            kept = pyarrow.concat_arrays([kept, pyarrow.repeat(pyarrow.scalar(value=True), rows - len(kept))])
+            kept = pyarrow.concat_arrays(
+                [kept, pyarrow.repeat(pyarrow.scalar(value=True), rows - len(kept))]
+            )
         left = rows if kept is None else kept.true_count
 
         def batches() -> Iterator[pyarrow.RecordBatch]:
@@ -95,9 +118,14 @@ def delta_snapshot(table: DeltaTable, context: StoreContext, location: str, opti
 
         return SnapshotFile(path, left, sizes[path], batches)
 
-    files = [file_of(number, path) for number, path in sorted(enumerate(paths), key=lambda one: str(one[1]))]
+    files = [
+        file_of(number, path)
+        for number, path in sorted(enumerate(paths), key=lambda one: str(one[1]))
+    ]
     if deletions:
-        raise refusal(f"no file of the table is that of the deletion vector of {next(iter(deletions))}")
+        raise refusal(
+            f"no file of the table is that of the deletion vector of {next(iter(deletions))}"
+        )
     return TableSnapshot(location, f"delta:{metadata.id}@{table.version()}", columns, files)
 
 
@@ -114,7 +142,8 @@ def _renamed(field: pyarrow.Field, name_of: Callable[[pyarrow.Field], str]) -> p
 
 
 def _names_by_id(schema: pyarrow.Schema) -> Mapping[bytes, str]:
-    """Return the names that the columns of a file have, and their members, by the ids of the table."""
+    """Return the names that the columns of a file have, and their members, by the ids of the
+    table."""
     names: dict[bytes, str] = {}
     waiting = list(schema)
     while waiting:
@@ -126,7 +155,8 @@ def _names_by_id(schema: pyarrow.Schema) -> Mapping[bytes, str]:
 
 
 def _deletions(table: DeltaTable) -> dict[str, pyarrow.BooleanArray]:
-    """Return which rows are left of the files that have a deletion vector, by their paths below the table."""
+    """Return which rows are left of the files that have a deletion vector, by their paths below the
+    table."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
     root = unquote(table.table_uri)

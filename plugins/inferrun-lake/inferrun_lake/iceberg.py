@@ -1,9 +1,11 @@
-"""The label `iceberg`: an Iceberg table that runs append to, and read at a snapshot. Blocks, but for the openers.
+"""The label `iceberg`: an Iceberg table that runs append to, and read at a snapshot. Blocks, but
+for the openers.
 
-Each run is a snapshot of the table whose summary names the run, with its files if it is committed and without any if it was
-aborted. A commit succeeds only on the snapshot that it was made for; so whoever writes looks for the run in the snapshots that it
-writes on, and of a late Pod and a verification only one can win. pyiceberg would repeat a commit on the next snapshot without
-looking: that is switched off.
+Each run is a snapshot of the table whose summary names the run, with its files if it is committed
+and without any if it was aborted. A commit succeeds only on the snapshot that it was made for; so
+whoever writes looks for the run in the snapshots that it writes on, and of a late Pod and a
+verification only one can win. pyiceberg would repeat a commit on the next snapshot without looking:
+that is switched off.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -14,7 +16,11 @@ from typing import Final, cast
 import pyarrow
 from pyarrow import parquet
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchTableError,
+)
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.io.pyarrow import ArrowScan, pyarrow_to_schema, schema_to_pyarrow
@@ -72,7 +78,9 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
             try:
                 table = load_catalog(wanted.catalog.name, **options).load_table(wanted.table)
             except NoSuchTableError as error:
-                raise InputError(f"input.iceberg.table: there is no table {wanted.table!r}") from error
+                raise InputError(
+                    f"input.iceberg.table: there is no table {wanted.table!r}"
+                ) from error
             return _snapshot(table, context, version or _version(table, wanted.snapshot), options)
 
     yield SnapshotSource(load, context, label="input.iceberg", allow_empty=wanted.allow_empty)
@@ -99,7 +107,9 @@ class IcebergRunTable(RunTable[Table]):
     def create(self, columns: pyarrow.Schema) -> Table:
         """Create the table in the folder of the results."""
         self._catalog.create_namespace_if_not_exists(self._spec.table.rpartition(".")[0])
-        return self._catalog.create_table_if_not_exists(self._spec.table, columns, location=self._location)
+        return self._catalog.create_table_if_not_exists(
+            self._spec.table, columns, location=self._location
+        )
 
     def found(self, table: Table) -> TableVerdict | None:
         """Look for a snapshot of the run."""
@@ -126,17 +136,25 @@ class IcebergRunTable(RunTable[Table]):
         return True
 
     def obstacle(self, table: Table) -> str:
-        """Read the format version, which pyiceberg 0.12 would refuse at the commit, and the partitioning."""
+        """Read the format version, which pyiceberg 0.12 would refuse at the commit, and the
+        partitioning."""
         if table.format_version > _NEWEST:
             return f"the table has format version {table.format_version}, which is not implemented for output; use another one"
-        return "" if table.spec().is_unpartitioned() else "the table is partitioned; use one that is not"
+        return (
+            ""
+            if table.spec().is_unpartitioned()
+            else "the table is partitioned; use one that is not"
+        )
 
     def fields(self, table: Table, columns: pyarrow.Schema) -> tuple[Fields, Fields]:
-        """Read the schema. Types are compared with the ids of their members, so those of the results get the table's."""
+        """Read the schema. Types are compared with the ids of their members, so those of the
+        results get the table's."""
         stored: Fields = {one.name: (one.field_type, one.optional) for one in table.schema().fields}
         known = pyarrow.schema([one for one in columns if one.name in stored])
         names = table.schema().name_mapping
-        given = {one.name: one.field_type for one in pyarrow_to_schema(known, name_mapping=names).fields}
+        given = {
+            one.name: one.field_type for one in pyarrow_to_schema(known, name_mapping=names).fields
+        }
         return stored, {one.name: (given.get(one.name), one.nullable) for one in columns}
 
     @cached_property
@@ -147,8 +165,9 @@ class IcebergRunTable(RunTable[Table]):
 class _Int96Files(FileIO):
     """Files of a table; one of them, if it has times as INT96, with these in microseconds.
 
-    Spark writes INT96 by default, and its files become those of a table with `add_files`, `snapshot` or `migrate`. pyiceberg 0.12
-    reads INT96 in nanoseconds, in which the year 9999 becomes 1816.
+    Spark writes INT96 by default, and its files become those of a table with `add_files`,
+    `snapshot` or `migrate`. pyiceberg 0.12 reads INT96 in nanoseconds, in which the year 9999
+    becomes 1816.
     """
 
     def __init__(self, files: FileIO, data: str) -> None:
@@ -195,12 +214,16 @@ class _Int96File(InputFile):
         return cast("InputStream", pyarrow.BufferReader(made.getvalue()))
 
 
-async def _options(spec: IcebergSpec, context: StoreContext, *, side: str, error: type[RunnerError]) -> dict[str, str]:
+async def _options(
+    spec: IcebergSpec, context: StoreContext, *, side: str, error: type[RunnerError]
+) -> dict[str, str]:
     """Return the properties of the catalog, with what the mounted Secret has."""
     with mounted_key(spec, context, side=side, error=error) as (secret, (key, access, session)):
         uri = secret.value("catalogUri") or spec.catalog.uri
         if not uri:
-            raise ValueError(f"Secret {secret.name!r} has no key catalogUri, and {side}.iceberg.catalog has no uri")
+            raise ValueError(
+                f"Secret {secret.name!r} has no key catalogUri, and {side}.iceberg.catalog has no uri"
+            )
         is_rest = uri.startswith(("http://", "https://"))
         given = {
             "type": "rest" if is_rest else "sql",
@@ -222,8 +245,9 @@ async def _options(spec: IcebergSpec, context: StoreContext, *, side: str, error
 def _version(table: Table, wanted: int | None) -> str:
     """Return a snapshot and a schema, such as `4/1`, as readers of Iceberg choose them.
 
-    A snapshot that is asked for by its number is read with the schema of its time, and the current one with that of the table,
-    which may be newer: a column that is renamed, dropped or added makes no snapshot.
+    A snapshot that is asked for by its number is read with the schema of its time, and the current
+    one with that of the table, which may be newer: a column that is renamed, dropped or added makes
+    no snapshot.
     """
     if wanted is None:
         newest = table.current_snapshot()
@@ -233,7 +257,9 @@ def _version(table: Table, wanted: int | None) -> str:
     return f"{wanted}/{table.schema().schema_id if schema_id is None else schema_id}"
 
 
-def _snapshot(table: Table, context: StoreContext, version: str, options: Mapping[str, str]) -> TableSnapshot:
+def _snapshot(
+    table: Table, context: StoreContext, version: str, options: Mapping[str, str]
+) -> TableSnapshot:
     name = ".".join(table.name())
     snapshot, _, schema_id = version.partition("/")
     schema = table.schemas().get(int(schema_id))
@@ -250,7 +276,8 @@ def _snapshot(table: Table, context: StoreContext, version: str, options: Mappin
             text = f"{task.file.file_path} is {task.file.file_format.value}, and Parquet and ORC are read; rewrite its rows"
             raise InputError(f"input.iceberg: {text}", is_retryable=False)
     has_times = any(
-        isinstance(kind, TimestampType | TimestamptzType) for kind in map(projected.find_type, projected.field_ids)
+        isinstance(kind, TimestampType | TimestamptzType)
+        for kind in map(projected.find_type, projected.field_ids)
     )
 
     def file_of(task: FileScanTask) -> SnapshotFile:
@@ -263,9 +290,14 @@ def _snapshot(table: Table, context: StoreContext, version: str, options: Mappin
                 for batch in reading.to_record_batches([task]):
                     yield batch.select(columns.names).cast(columns)
 
-        rows = sum(len(batch) for batch in batches()) if task.delete_files else task.file.record_count
+        rows = (
+            sum(len(batch) for batch in batches()) if task.delete_files else task.file.record_count
+        )
         return SnapshotFile(task.file.file_path, rows, task.file.file_size_in_bytes, batches)
 
     return TableSnapshot(
-        name, f"iceberg:{table.metadata.table_uuid}@{version}", columns, [file_of(task) for task in tasks]
+        name,
+        f"iceberg:{table.metadata.table_uuid}@{version}",
+        columns,
+        [file_of(task) for task in tasks],
     )

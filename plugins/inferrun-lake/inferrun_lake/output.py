@@ -1,7 +1,9 @@
-"""The results of a run as parts of Parquet below a table, which one transaction of the table makes its rows.
+"""The results of a run as parts of Parquet below a table, which one transaction of the table makes
+its rows.
 
-Chunks are committed as those of the store that keeps the files, `file` or `s3`. Its manifest says that all parts are complete; the
-run is committed when the table says so, and whoever finds a manifest without that commits it.
+Chunks are committed as those of the store that keeps the files, `file` or `s3`. Its manifest says
+that all parts are complete; the run is committed when the table says so, and whoever finds a
+manifest without that commits it.
 """
 
 import asyncio
@@ -44,11 +46,13 @@ class TableVerdict(IntEnum):
 
 T = TypeVar("T")
 Fields: TypeAlias = Mapping[str, tuple[object, bool]]
-"""Columns by their names: the type in terms of the table's format, and whether a value may be missing."""
+"""Columns by their names: the type in terms of the table's format, and whether a value may be
+missing."""
 
 
 class RunTable(ABC, Generic[T]):
-    """The table of a format, `T` at one snapshot, as one run sees it. Methods block and raise OutputError."""
+    """The table of a format, `T` at one snapshot, as one run sees it. Methods block and raise
+    OutputError."""
 
     label: str
     """The field of the contract, such as `output.delta`."""
@@ -78,7 +82,8 @@ class RunTable(ABC, Generic[T]):
 
     @abstractmethod
     def commit(self, table: T, outcome: TableVerdict, parts: Sequence[StoredPart]) -> bool:
-        """Add the parts and the outcome to the table; False if the snapshot is not the newest one any more."""
+        """Add the parts and the outcome to the table; False if the snapshot is not the newest one
+        any more."""
 
     def outcome(self) -> TableVerdict | None:
         """Return what the table says; None if it says nothing, or does not exist."""
@@ -98,8 +103,11 @@ class RunTable(ABC, Generic[T]):
             if fault := self.obstacle(table) or _misfit(*self.fields(table, plain)):
                 raise OutputError(f"{self.label}: {fault}", is_retryable=False)
 
-    def decide(self, outcome: TableVerdict, parts: Sequence[StoredPart] = ()) -> TableVerdict | None:
-        """Add the parts to the table, or let no attempt add them later, unless it is decided; return what is decided then.
+    def decide(
+        self, outcome: TableVerdict, parts: Sequence[StoredPart] = ()
+    ) -> TableVerdict | None:
+        """Add the parts to the table, or let no attempt add them later, unless it is decided;
+        return what is decided then.
 
         None: there is no table.
         """
@@ -118,8 +126,10 @@ class TableOutput:
 
     delivery: Delivery = "ExactlyOnce"
 
-    def __init__(self, store: OutputStore, table: RunTable[Any]) -> None:  # Any: no method depends on it
-        """`store` is that of the label `file` or `s3`. Raises ContractError for one that keeps no files."""
+    # Any: no method depends on it
+    def __init__(self, store: OutputStore, table: RunTable[Any]) -> None:
+        """`store` is that of the label `file` or `s3`. Raises ContractError for one that keeps no
+        files."""
         found = store.abilities
         if not (found.find_commit and found.abort and found.committed_parts and found.probe):
             raise ContractError(f"{table.label}: the store of its files cannot be asked for them")
@@ -137,7 +147,8 @@ class TableOutput:
         )
 
     async def open(self) -> Checkpoint:
-        """Read what is committed; commit the run if all of its parts are complete and an attempt died before it did."""
+        """Read what is committed; commit the run if all of its parts are complete and an attempt
+        died before it did."""
         if await asyncio.to_thread(self._table.outcome) == TableVerdict.ABORTED:
             raise self._aborted()
         checkpoint = await self._files.open()
@@ -153,7 +164,8 @@ class TableOutput:
         return stored
 
     async def finish(self, counts: Counts) -> CommittedRun:
-        """Complete the parts, and add them to the table. If the call is cancelled, the transaction under way decides."""
+        """Complete the parts, and add them to the table. If the call is cancelled, the transaction
+        under way decides."""
         run = await self._files.finish(counts)
         adding = asyncio.ensure_future(self._add())
         try:
@@ -170,7 +182,8 @@ class TableOutput:
     async def abort(self) -> CommittedRun | None:
         """Let the table say that the run is aborted, unless it says that the run is committed.
 
-        Without a table no attempt has come far; if none has completed its parts, the manifest is taken instead.
+        Without a table no attempt has come far; if none has completed its parts, the manifest is
+        taken instead.
         """
         outcome = await asyncio.to_thread(self._table.decide, TableVerdict.ABORTED)
         run = await self._abort()
@@ -199,7 +212,8 @@ class TableOutput:
 
 @contextmanager
 def table_errors(error: type[RunnerError], what: str, options: Mapping[str, str]) -> Iterator[None]:
-    """Raise `error` for those of all clients: of tables, catalogs, databases, pyarrow. Credentials are not shown."""
+    """Raise `error` for those of all clients: of tables, catalogs, databases, pyarrow. Credentials
+    are not shown."""
     try:
         yield
     except RunnerError:
@@ -212,7 +226,8 @@ def table_errors(error: type[RunnerError], what: str, options: Mapping[str, str]
 
 
 def _misfit(stored: Fields, given: Fields) -> str:
-    """Return how the columns of a table differ from those of the results; empty if the results fit."""
+    """Return how the columns of a table differ from those of the results; empty if the results
+    fit."""
     for name, (kind, _) in given.items():
         if name not in stored:
             return f"the table has no column {name!r}; add it, or use another table"
@@ -226,8 +241,21 @@ def _misfit(stored: Fields, given: Fields) -> str:
 
 _PLAIN: Final = frozenset(
     {
-        *(pyarrow.bool_(), pyarrow.int8(), pyarrow.int16(), pyarrow.int32(), pyarrow.int64(), pyarrow.float32()),
-        *(pyarrow.float64(), pyarrow.string(), pyarrow.large_string(), pyarrow.binary(), pyarrow.large_binary()),
+        *(
+            pyarrow.bool_(),
+            pyarrow.int8(),
+            pyarrow.int16(),
+            pyarrow.int32(),
+            pyarrow.int64(),
+            pyarrow.float32(),
+        ),
+        *(
+            pyarrow.float64(),
+            pyarrow.string(),
+            pyarrow.large_string(),
+            pyarrow.binary(),
+            pyarrow.large_binary(),
+        ),
         *(pyarrow.date32(), pyarrow.timestamp("us"), pyarrow.timestamp("us", tz="UTC")),
     }
 )

@@ -1,7 +1,8 @@
-"""A table as input, at one snapshot: which one is decided when the run begins, and every attempt reads the same.
+"""A table as input, at one snapshot: which one is decided when the run begins, and every attempt
+reads the same.
 
-The name of the snapshot is part of the fingerprint, so every output keeps it. A chunk is a range of rows of a file, and a file is
-read on by the next chunk. Blocks.
+The name of the snapshot is part of the fingerprint, so every output keeps it. A chunk is a range of
+rows of a file, and a file is read on by the next chunk. Blocks.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +47,8 @@ class TableSnapshot:
     """Where the table is."""
 
     fingerprint: str
-    """What distinguishes the table from one that is created in its place, then "@" and the version."""
+    """What distinguishes the table from one that is created in its place, then "@" and the
+    version."""
 
     columns: pyarrow.Schema
     """Those of the table that are used."""
@@ -57,9 +59,15 @@ class SnapshotSource:
     """The rows of a snapshot."""
 
     def __init__(
-        self, load: Callable[[str], TableSnapshot], context: StoreContext, *, label: str, allow_empty: bool
+        self,
+        load: Callable[[str], TableSnapshot],
+        context: StoreContext,
+        *,
+        label: str,
+        allow_empty: bool,
     ) -> None:
-        """`load` returns a snapshot by its version; empty: the one that a new run reads. It raises InputError."""
+        """`load` returns a snapshot by its version; empty: the one that a new run reads. It raises
+        InputError."""
         self._load = load
         self._label = label
         self._allow_empty = allow_empty
@@ -72,7 +80,8 @@ class SnapshotSource:
         self.abilities = SourceAbilities(adopt=self.adopt, first_chunk=self.first_chunk)
 
     def plan(self) -> InputPlan:
-        """Divide the files into ranges of rows. Raises InputError if there are none and must be some."""
+        """Divide the files into ranges of rows. Raises InputError if there are none and must be
+        some."""
         found = self._snapshot
         size, rows = sum(file.size for file in found.files), sum(file.rows for file in found.files)
         if not (rows or self._allow_empty):
@@ -114,7 +123,9 @@ class SnapshotSource:
         for batch in cursor.until(chunk.end):
             yield self._services.block_of(batch, self._columns)
         if cursor.row != chunk.end:
-            raise InputError(f"{self._label}: {file.name} has fewer rows than the table says", is_retryable=False)
+            raise InputError(
+                f"{self._label}: {file.name} has fewer rows than the table says", is_retryable=False
+            )
         self._cursor = cursor
 
     def verify(self) -> None:

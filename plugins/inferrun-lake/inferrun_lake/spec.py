@@ -30,9 +30,12 @@ FOLDER: Final = "_inferrun"
 """Below a table: what the runs write. Readers and VACUUM ignore names with an underscore."""
 
 _BELOW: Final = Form(
-    allowed='must be relative to the claim or bucket, without ".."', never=r"^/|(^|/)[.][.]?(/|$)|[\x00-\x1f\x7f]"
+    allowed='must be relative to the claim or bucket, without ".."',
+    never=r"^/|(^|/)[.][.]?(/|$)|[\x00-\x1f\x7f]",
 )
-_NO_USER: Final = "must not contain user information; put the URI into the key catalogUri of the Secret"
+_NO_USER: Final = (
+    "must not contain user information; put the URI into the key catalogUri of the Secret"
+)
 
 
 class BucketSpec(Store):
@@ -55,19 +58,25 @@ class ResultFileSpec(StorageSpec):
 
     types: Annotated[ColumnTypes, OUTPUT] = Field(default_factory=dict)
     flatten: Annotated[Flag, OUTPUT] = False
-    layout: Annotated[dict[str, Any], OUTPUT] = Field(default_factory=dict)  # Any: the store of the files validates it
+    # Any: the store of the files validates it
+    layout: Annotated[dict[str, Any], OUTPUT] = Field(default_factory=dict)
 
     def problems(self, *, end: End, path: str) -> Iterator[Problem]:
         """Partitions, which a table has not."""
         yield from super().problems(end=end, path=path)
         if self.layout.get("partitions", "None") != "None":
             yield invalid(
-                f"{path}.layout.partitions", self.layout["partitions"], "is for the outputs file and s3; remove it"
+                f"{path}.layout.partitions",
+                self.layout["partitions"],
+                "is for the outputs file and s3; remove it",
             )
 
     def stored_in(self, path: PathSpec, **claim: str) -> dict[str, Any]:  # Any: a storage object
-        """Return the object of the store that keeps the files: parts of Parquet in a folder of the table."""
-        place = path.model_dump(by_alias=True, include={"bucket", "endpoint", "region", "credentials_ref"})
+        """Return the object of the store that keeps the files: parts of Parquet in a folder of the
+        table."""
+        place = path.model_dump(
+            by_alias=True, include={"bucket", "endpoint", "region", "credentials_ref"}
+        )
         own = self.model_dump(by_alias=True, include={"types", "flatten", "layout"})
         return {**(claim or place), **own, "path": f"{path.path}/{FOLDER}", "format": "parquet"}
 
@@ -85,11 +94,19 @@ class DeltaSpec(PathSpec, ResultFileSpec):
         """No place or two, or a place without what belongs to it."""
         yield from super().problems(end=end, path=path)
         if bool(self.claim_name) == bool(self.bucket):
-            yield invalid(f"{path}.claimName", self.claim_name or None, "either claimName or bucket is required")
+            yield invalid(
+                f"{path}.claimName",
+                self.claim_name or None,
+                "either claimName or bucket is required",
+            )
         elif self.bucket and self.credentials_ref is None:
             yield invalid(f"{path}.credentialsRef", None, "it is required for a bucket")
         elif self.claim_name and (self.endpoint or self.credentials_ref):
-            yield invalid(f"{path}.claimName", self.claim_name, "endpoint and credentialsRef are those of a bucket")
+            yield invalid(
+                f"{path}.claimName",
+                self.claim_name,
+                "endpoint and credentialsRef are those of a bucket",
+            )
 
 
 class CatalogSpec(StorageSpec):
@@ -105,7 +122,8 @@ class CatalogSpec(StorageSpec):
 class IcebergSpec(PathSpec, ResultFileSpec):
     """A table in a catalog, which is read, or appended to.
 
-    The files of an output are in a folder of a bucket, where a table that does not exist is created.
+    The files of an output are in a folder of a bucket, where a table that does not exist is
+    created.
     """
 
     label = "iceberg"
@@ -130,18 +148,24 @@ class IcebergSpec(PathSpec, ResultFileSpec):
 def mounted_key(
     spec: BucketSpec, context: StoreContext, *, side: str, error: type[RunnerError]
 ) -> Iterator[tuple[MountedSecret, tuple[str, str, str]]]:
-    """Yield the Secret, and the access key, its secret and a session token; errors about it name the field.
+    """Yield the Secret, and the access key, its secret and a session token; errors about it name
+    the field.
 
-    The SDK in pyarrow sends checksums after the content of uploads unless it is told otherwise, which rclone 1.76 answers with 411.
+    The SDK in pyarrow sends checksums after the content of uploads unless it is told otherwise,
+    which rclone 1.76 answers with 411.
     """
     os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
-    secret = MountedSecret(context.endpoints_dir / side, spec.credentials_ref.name if spec.credentials_ref else "")
+    secret = MountedSecret(
+        context.endpoints_dir / side, spec.credentials_ref.name if spec.credentials_ref else ""
+    )
     with naming_secret_field(f"{side}.{spec.label}.credentialsRef", error):
         key = access_key(secret.values(ACCESS_KEYS, is_ascii=True), whose=f"Secret {secret.name!r}")
         yield secret, (key["access_key_id"], key["secret_access_key"], key.get("session_token", ""))
 
 
-async def check_address(url: str, context: StoreContext, field: str, error: type[RunnerError]) -> None:
+async def check_address(
+    url: str, context: StoreContext, field: str, error: type[RunnerError]
+) -> None:
     """Raise `error` with the field for a server that runs must not reach."""
     try:
         await context.services.check_address(url)

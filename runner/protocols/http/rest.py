@@ -1,6 +1,8 @@
-"""Posts JSON that is made of the columns of a record, and takes values out of the response: the protocol of every other server.
+"""Posts JSON that is made of the columns of a record, and takes values out of the response: the
+protocol of every other server.
 
-One record is one request. A request that the server rejects is a failed record. Each call is one try; the pipeline retries.
+One record is one request. A request that the server rejects is a failed record. Each call is one
+try; the pipeline retries.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -44,7 +46,9 @@ class JsonHttp(RowModel):
         encoded(body)
         return body
 
-    async def predict_bodies(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
+    async def predict_bodies(
+        self, bodies: Sequence[Members]
+    ) -> tuple[list[Prediction | RecordError], TokenUsage]:
         """Send the body of one record."""
         response = await self._server.post(self._path, encoded(bodies[0]), in_place=self.nothing)
         try:
@@ -54,7 +58,9 @@ class JsonHttp(RowModel):
         found = {name: at_pointer(value, parts) for name, _, parts in self._outputs}
         missing = [path for name, path, _ in self._outputs if found[name] is MISSING]
         if missing:
-            return [RecordError(INVALID_PREDICTION, f"the response has no value at {missing[0]}")], TokenUsage()
+            return [
+                RecordError(INVALID_PREDICTION, f"the response has no value at {missing[0]}")
+            ], TokenUsage()
         return [found], TokenUsage()
 
 
@@ -63,9 +69,13 @@ async def open_http(model: Model, context: ModelContext) -> AsyncIterator[JsonHt
     """Open the protocol `http`."""
     request = context.contract.request
     if request is None:
-        raise ContractError("request: required with the protocol http; set spec.request in the InferenceConfig")
+        raise ContractError(
+            "request: required with the protocol http; set spec.request in the InferenceConfig"
+        )
     check_request(request, protocol="http")
     parts = parts_of(model.model_url)
     url = parts._replace(query="").geturl() if request.path else parts.geturl()
-    async with open_model_server(model, url, context, target=f"server at {public_url(url)}") as server:
+    async with open_model_server(
+        model, url, context, target=f"server at {public_url(url)}"
+    ) as server:
         yield JsonHttp(request, RequestServer(server), templates_of(context))

@@ -1,1 +1,2 @@
-"""OpenAI's formats and protocol: input files of its Batch API, and servers of language models and embeddings."""
+"""OpenAI's formats and protocol: input files of its Batch API, and servers of language models and
+embeddings."""

@@ -32,7 +32,8 @@ class NotARequest(ValueError):
 
 
 def parse_request(line: bytes, *, model: str) -> tuple[str, bytes]:
-    """Return the path and the body of a line of an input file. `model` replaces the model in it, if set. Raises NotARequest.
+    """Return the path and the body of a line of an input file. `model` replaces the model in it, if
+    set. Raises NotARequest.
 
     Everything else of the body is sent as it is in the file.
     """
@@ -45,18 +46,29 @@ def parse_request(line: bytes, *, model: str) -> tuple[str, bytes]:
         if isinstance(error.__cause__, RecursionError):
             text = "the line is nested too deeply"
         raise NotARequest(text) from error
-    for member in (("custom_id",), ("method",), ("url",), ("body",), ("body", "model"), ("body", "stream")):
+    for member in (
+        ("custom_id",),
+        ("method",),
+        ("url",),
+        ("body",),
+        ("body", "model"),
+        ("body", "stream"),
+    ):
         if member in found.repeated:
             raise NotARequest(f"{'.'.join(member)} is there twice")
-    # The batch files of Mistral have no url; those of Anthropic, Vertex AI, Gemini and Bedrock have other members.
+    # The batch files of Mistral have no url; those of Anthropic, Vertex AI, Gemini and Bedrock have
+    # other members.
     if missing := [name for name in ("custom_id", "url", "body") if (name,) not in found.spans]:
-        raise NotARequest(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; {_FORM}")
+        raise NotARequest(
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; {_FORM}"
+        )
     url = found.string("url")
     if found.string("custom_id") is None:
         raise NotARequest("custom_id must be a string")
     if found.raw("method") and found.string("method") != "POST":
         raise NotARequest("method must be POST")
-    path = url if url in OPENAI_PATHS else f"/v1{url}"  # the batch files of Azure OpenAI have /chat/completions
+    # the batch files of Azure OpenAI have /chat/completions
+    path = url if url in OPENAI_PATHS else f"/v1{url}"
     if path not in OPENAI_PATHS:
         raise NotARequest(f"url must be one of {', '.join(OPENAI_PATHS)}")
     if not found.raw("body").startswith("{"):
@@ -79,7 +91,8 @@ def _body_of(found: Members, *, model: str) -> str:
 
 
 def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
-    """Return a response on one line and its usage. Raises ValueError if it is not a JSON object, or only an error.
+    """Return a response on one line and its usage. Raises ValueError if it is not a JSON object, or
+    only an error.
 
     A line break in valid JSON stands between its values, so the line says the same without it.
     """
@@ -88,7 +101,8 @@ def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
 
 
 def load_response(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
-    """Return a response, whose numbers may be texts if Python does not have them. Raises ValueError as `parse_response`."""
+    """Return a response, whose numbers may be texts if Python does not have them. Raises ValueError
+    as `parse_response`."""
     value = load_any(body.removeprefix(BOM))
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  callers expect ValueError for invalid responses
@@ -99,7 +113,11 @@ def load_response(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
 
 def result_text(status: int, request_id: str, body: bytes) -> bytes:
     """Return the member `response` of a result; `body` is JSON on one line."""
-    return b'{"status_code":%d,"request_id":%b,"body":%b}' % (status, orjson.dumps(request_id), body)
+    return b'{"status_code":%d,"request_id":%b,"body":%b}' % (
+        status,
+        orjson.dumps(request_id),
+        body,
+    )
 
 
 def error_body(body: bytes) -> bytes:
@@ -121,10 +139,11 @@ def model_in(request: bytes) -> str:
 
 
 def reason_of(body: bytes, *, request: bytes) -> str:
-    """Return what a server says about why it fails a request, on one line; empty if it says nothing that is known how to read.
+    """Return what a server says about why it fails a request, on one line; empty if it says nothing
+    that is known how to read.
 
-    Servers repeat records in their errors, also truncated ones. So each word that the request contains, too, or that begins or
-    ends one of its words, is replaced; its model's name is not.
+    Servers repeat records in their errors, also truncated ones. So each word that the request
+    contains, too, or that begins or ends one of its words, is replaced; its model's name is not.
     """
     try:
         found = orjson.loads(body)

@@ -1,7 +1,8 @@
-"""Sends requests to a server with OpenAI's API: those of an input file of the Batch API, or prompts that are made of columns.
+"""Sends requests to a server with OpenAI's API: those of an input file of the Batch API, or prompts
+that are made of columns.
 
-A request that the server rejects is a failed record, and so is one whose response has NaN. Each call is one try; the pipeline
-retries.
+A request that the server rejects is a failed record, and so is one whose response has NaN. Each
+call is one try; the pipeline retries.
 """
 
 from collections.abc import AsyncIterator
@@ -26,7 +27,13 @@ from inferrun.text import public_url
 from runner.network.http_client import Response
 from runner.network.model_server import ModelServer, open_model_server
 from runner.protocols.model_urls import base_url
-from runner.protocols.openai.requests import NotARequest, error_body, parse_request, parse_response, result_text
+from runner.protocols.openai.requests import (
+    NotARequest,
+    error_body,
+    parse_request,
+    parse_response,
+    result_text,
+)
 from runner.protocols.openai.server import RequestServer
 
 
@@ -59,7 +66,9 @@ class OpenAiRest:
         if has_constants(body):
             text = "the response has NaN or infinity, which JSON cannot represent"
             return Results(JsonRecords([b"null"]), {0: RecordError(FaultKind.INVALID, text)}, usage)
-        return Results(JsonRecords([result_text(response.status, _id_of(response), body)]), usage=usage)
+        return Results(
+            JsonRecords([result_text(response.status, _id_of(response), body)]), usage=usage
+        )
 
 
 def _id_of(response: Response) -> str:
@@ -74,7 +83,9 @@ def _refusal(response: Response) -> JsonRecords:
 async def open_openai(model: Model, context: ModelContext) -> AsyncIterator[ModelProtocol]:
     """Open the protocol `openai`."""
     url = base_url(model.model_url)
-    async with open_model_server(model, url, context, target=f"server at {public_url(url)}") as server:
+    async with open_model_server(
+        model, url, context, target=f"server at {public_url(url)}"
+    ) as server:
         if (request := context.contract.request) is None:
             yield OpenAiRest(model, server)
         else:

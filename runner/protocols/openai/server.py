@@ -1,4 +1,5 @@
-"""A server to which requests are posted one by one, and what its refusals mean for the record: OpenAI's API, and others in JSON."""
+"""A server to which requests are posted one by one, and what its refusals mean for the record:
+OpenAI's API, and others in JSON."""
 
 from collections.abc import Callable
 
@@ -17,10 +18,13 @@ class RequestServer:
         self._server = server
 
     async def list_models(self) -> None:
-        """Check that the server can be reached and accepts the credentials. Not every server lists its models."""
+        """Check that the server can be reached and accepts the credentials. Not every server lists
+        its models."""
         await with_retries(self._list_models, budget=self._server.limits.retry_seconds)
 
-    async def post(self, path: str, body: bytes, *, in_place: Callable[[Response], Records]) -> Response:
+    async def post(
+        self, path: str, body: bytes, *, in_place: Callable[[Response], Records]
+    ) -> Response:
         """Post a body and return the response, which is a success. Raises Fault.
 
         `in_place` returns what is stored in place of the prediction of a record that is rejected.
@@ -38,12 +42,15 @@ class RequestServer:
     async def _list_models(self) -> None:
         response = await self._server.send("GET", f"{self._server.url}/v1/models")
         self._check_access(response)
-        # The predictions decide what a 500 means: Portkey's gateway 1.15 answers each list with one.
+        # The predictions decide what a 500 means: Portkey's gateway 1.15 answers each list with
+        # one.
         if kind_of_status(response.status) is not FaultKind.FAILED:
             text = f"{self._target('/v1/models')} returned {response.status} with {size_of(response.body)}"
             raise fault_of_status(response.status, response.headers, InferenceError(text))
 
-    def _rejection(self, path: str, body: bytes, response: Response, in_place: Callable[[Response], Records]) -> Fault:
+    def _rejection(
+        self, path: str, body: bytes, response: Response, in_place: Callable[[Response], Records]
+    ) -> Fault:
         status = response.status
         reason = reason_of(response.body, request=body)
         said = f": {reason}" if reason else f" with {size_of(response.body)}"
@@ -56,14 +63,18 @@ class RequestServer:
             what = f"model {model!r}" if model else "the address"
             error = InferenceError(f"{error}; check that {what} is served")
         results = Results(in_place(response), {0: RecordError(f"http_{status}", str(error))})
-        return Fault(error, kind=kind, retry_after=retry_after_of(response.headers), results=results)
+        return Fault(
+            error, kind=kind, retry_after=retry_after_of(response.headers), results=results
+        )
 
     def _check_access(self, response: Response) -> None:
         if response.status in NO_ACCESS:
             raise self._no_access(response)
 
     def _no_access(self, response: Response) -> InferenceError:
-        return InferenceError(str(self._server.failed(response.status, response.body)), is_retryable=False)
+        return InferenceError(
+            str(self._server.failed(response.status, response.body)), is_retryable=False
+        )
 
     def _target(self, path: str) -> str:
         return f"{self._server.target}{path.partition('?')[0]}"

@@ -1,1 +1,2 @@
-"""Prompts from columns: templates, the requests and answers of language models, and asking again."""
+"""Prompts from columns: templates, the requests and answers of language models, and asking
+again."""

@@ -1,7 +1,9 @@
-"""What the responses to requests say, as the columns of predictions. Pure; pyarrow is imported only if predictions are typed.
+"""What the responses to requests say, as the columns of predictions. Pure; pyarrow is imported only
+if predictions are typed.
 
-A prediction is an object with the same members for every record: `text`, `finish_reason`, the tokens, and the properties of the
-answer's schema; or `embedding`, `scores`, `score`, or `flagged` with its reasons.
+A prediction is an object with the same members for every record: `text`, `finish_reason`, the
+tokens, and the properties of the answer's schema; or `embedding`, `scores`, `score`, or `flagged`
+with its reasons.
 """
 
 import struct
@@ -16,7 +18,12 @@ from inferrun.plugins import ContractError
 from runner.protocols.openai.requests import usage_of
 from runner.protocols.prompts.predictions import JSON, Form, form_of_output
 
-_BASE: Final = {"text": "string", "finish_reason": "string", "prompt_tokens": "int64", "completion_tokens": "int64"}
+_BASE: Final = {
+    "text": "string",
+    "finish_reason": "string",
+    "prompt_tokens": "int64",
+    "completion_tokens": "int64",
+}
 _ASKED_FOR: Final[dict[str, tuple[str, Form]]] = {
     "logprobs": ("logprobs", [{"token": "string", "logprob": "double"}]),
     "tool_calls": ("tools", [{"name": "string", "arguments": "string"}]),
@@ -43,10 +50,13 @@ def required_of(request: Request) -> Collection[str]:
 
 
 def members_of(request: Request, schema: Form) -> dict[str, Form]:
-    """Return the members of a prediction; `schema` is the form of the answer's schema. Raises ContractError for a clash."""
+    """Return the members of a prediction; `schema` is the form of the answer's schema. Raises
+    ContractError for a clash."""
     members: dict[str, Form] = dict(_OTHERS.get(request.task) or _BASE)
     if request.task not in _OTHERS:
-        members |= {name: form for name, (asked, form) in _ASKED_FOR.items() if request.body.get(asked)}
+        members |= {
+            name: form for name, (asked, form) in _ASKED_FOR.items() if request.body.get(asked)
+        }
     more = dict(schema) if isinstance(schema, dict) else {}
     for name in more.keys() & members:
         raise ContractError(
@@ -55,7 +65,9 @@ def members_of(request: Request, schema: Form) -> dict[str, Form]:
     members |= more
     for at, one in enumerate(request.outputs):
         if one.name in members:
-            raise ContractError(f"request.outputs.{at}.name: a prediction has a member {one.name!r} in any case")
+            raise ContractError(
+                f"request.outputs.{at}.name: a prediction has a member {one.name!r} in any case"
+            )
         members[one.name] = form_of_output(one.type, field=f"request.outputs.{at}.type")
     return members
 
@@ -78,7 +90,8 @@ class Text:
 
 
 def text_of(task: str, response: Any, *, limit: object = None) -> Text:  # Any: foreign JSON
-    """Return the answer in a response; `limit` is what the body states as the most tokens. Raises InvalidAnswer."""
+    """Return the answer in a response; `limit` is what the body states as the most tokens. Raises
+    InvalidAnswer."""
     if task == "Response":
         return _text_of_output(_objects_in(response, "output"), response, limit=limit)
     choices = _objects_in(response, "choices")
@@ -95,10 +108,14 @@ def text_of(task: str, response: Any, *, limit: object = None) -> Text:  # Any: 
         raise InvalidAnswer("its choice has no message")
     content = message.get("content")
     if isinstance(content, list):
-        content = "".join(text for part in content if isinstance(part, dict) and (text := _string(part, "text")))
+        content = "".join(
+            text for part in content if isinstance(part, dict) and (text := _string(part, "text"))
+        )
     elif not (content is None or isinstance(content, str)):
         raise InvalidAnswer("its message has no text")
-    calls = [one.get("function") for one in message.get("tool_calls") or () if isinstance(one, dict)]
+    calls = [
+        one.get("function") for one in message.get("tool_calls") or () if isinstance(one, dict)
+    ]
     return Text(content, reason, _string(message, "refusal") or "", logprobs, _calls_of(calls))
 
 
@@ -108,8 +125,16 @@ def _text_of_output(
     if (status := response.get("status")) in _UNFINISHED:
         raise InvalidAnswer(f"its status is {status}")
     parts = [part for one in items for part in one.get("content") or () if isinstance(part, dict)]
-    texts = [text for part in parts if part.get("type") == "output_text" and (text := _string(part, "text"))]
-    refusals = [text for part in parts if part.get("type") == "refusal" and (text := _string(part, "refusal"))]
+    texts = [
+        text
+        for part in parts
+        if part.get("type") == "output_text" and (text := _string(part, "text"))
+    ]
+    refusals = [
+        text
+        for part in parts
+        if part.get("type") == "refusal" and (text := _string(part, "refusal"))
+    ]
     details = response.get("incomplete_details")
     reason = _string(details, "reason") if isinstance(details, dict) else None
     is_cut = "incomplete" in (status, *(one.get("status") for one in items))
@@ -117,7 +142,9 @@ def _text_of_output(
         isinstance(limit, int) and 0 < limit <= usage_of(response).completion_tokens
     ):  # llama.cpp says "completed"
         reason = reason or "max_output_tokens"
-    tokens = [one for part in parts for one in _logprobs_in({"content": part.get("logprobs")}) or ()]
+    tokens = [
+        one for part in parts for one in _logprobs_in({"content": part.get("logprobs")}) or ()
+    ]
     return Text(
         "".join(texts) if texts else None,
         {"max_output_tokens": "length", None: "stop"}.get(reason, reason),
@@ -128,14 +155,19 @@ def _text_of_output(
 
 
 def vectors_of(response: Any, *, records: int) -> list[list[float] | None]:  # Any: foreign JSON
-    """Return the embeddings of a request with so many records, in their order. Raises InvalidAnswer.
+    """Return the embeddings of a request with so many records, in their order. Raises
+    InvalidAnswer.
 
-    One that is null, or in which null or NaN stands for a number, concerns its record only. With the encoding_format base64,
-    they are the base64 of numbers of 32 bits, the lowest byte first.
+    One that is null, or in which null or NaN stands for a number, concerns its record only. With
+    the encoding_format base64, they are the base64 of numbers of 32 bits, the lowest byte first.
     """
-    vectors: list[Any] = [_decoded(one.get("embedding")) for one in _by_index(response, "data", records=records)]
+    vectors: list[Any] = [
+        _decoded(one.get("embedding")) for one in _by_index(response, "data", records=records)
+    ]
     for one in vectors:
-        if one is not None and not (isinstance(one, list) and one and set(map(type, one)) <= _NUMBERS):
+        if one is not None and not (
+            isinstance(one, list) and one and set(map(type, one)) <= _NUMBERS
+        ):
             raise InvalidAnswer("an embedding is not a list of numbers")
     return vectors
 
@@ -151,7 +183,8 @@ def _decoded(vector: Any) -> Any:  # Any: foreign JSON
 
 
 def scores_of(response: Any, *, documents: int) -> list[float | None]:  # Any: foreign JSON
-    """Return the scores of the documents, in their order; None where there is null. Raises InvalidAnswer."""
+    """Return the scores of the documents, in their order; None where there is null. Raises
+    InvalidAnswer."""
     ranked = _by_index(response, "results" if "results" in response else "data", records=documents)
     names = ["relevance_score" if "relevance_score" in one else "score" for one in ranked]
     scores = [one.get(name, MISSING) for one, name in zip(ranked, names, strict=True)]
@@ -175,17 +208,22 @@ def _objects_in(response: Any, member: str) -> list[dict[str, Any]]:  # Any: for
     return [one for one in found if isinstance(one, dict)]
 
 
-def _by_index(response: Any, member: str, *, records: int) -> list[dict[str, Any]]:  # Any: foreign JSON
+# Any: foreign JSON
+def _by_index(response: Any, member: str, *, records: int) -> list[dict[str, Any]]:
     items = _objects_in(response, member)
     placed = {one.get("index", at): one for at, one in enumerate(items)}
     if len(items) != records or set(placed) != set(range(records)):
-        raise InvalidAnswer(f"it has {len(items)} members of {member} for {records}, or not one for each index")
+        raise InvalidAnswer(
+            f"it has {len(items)} members of {member} for {records}, or not one for each index"
+        )
     return [placed[at] for at in range(records)]
 
 
 def _calls_of(calls: list[Any]) -> list[dict[str, Any]] | None:  # Any: foreign JSON
     names = ("name", "arguments")
-    return [{name: _string(one, name) for name in names} for one in calls if isinstance(one, dict)] or None
+    return [
+        {name: _string(one, name) for name in names} for one in calls if isinstance(one, dict)
+    ] or None
 
 
 def _logprobs_in(found: Any) -> list[dict[str, Any]] | None:  # Any: foreign JSON
@@ -197,7 +235,11 @@ def _logprobs_in(found: Any) -> list[dict[str, Any]] | None:  # Any: foreign JSO
         return [{"token": token, "logprob": number} for token, number in pairs]
     if not isinstance(tokens := found.get("content"), list):
         return None
-    return [{"token": _string(one, "token"), "logprob": one.get("logprob")} for one in tokens if isinstance(one, dict)]
+    return [
+        {"token": _string(one, "token"), "logprob": one.get("logprob")}
+        for one in tokens
+        if isinstance(one, dict)
+    ]
 
 
 def _string(found: Mapping[str, Any], name: str) -> str | None:  # Any: foreign JSON

@@ -1,4 +1,5 @@
-"""Asks until the answer follows a JSON schema. The answer is judged here, whatever the server promises."""
+"""Asks until the answer follows a JSON schema. The answer is judged here, whatever the server
+promises."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 _FIELD: Final = "request.responseSchema"
-_AGAIN: Final = (
-    "This answer is not valid: {fault}. Answer again, with a JSON object that follows the schema, and nothing else."
-)
+_AGAIN: Final = "This answer is not valid: {fault}. Answer again, with a JSON object that follows the schema, and nothing else."
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,8 @@ class Validation:
         self._names = json.dumps(schema, ensure_ascii=False)
 
     def judge(self, answer: Text) -> tuple[dict[str, Any] | None, str]:  # Any: JSON
-        """Return the object that the answer is, or None and why it is not one that follows the schema, without a value of it."""
+        """Return the object that the answer is, or None and why it is not one that follows the
+        schema, without a value of it."""
         from jsonschema.exceptions import best_match  # noqa: PLC0415  as above
 
         if answer.refusal:
@@ -81,15 +81,21 @@ class Validation:
     def _rule_of(self, error: "ValidationError") -> str:
         """Return the place and the rule: the message of the library repeats values."""
         known = (
-            str(part) if isinstance(part, int) or f'"{part}"' in self._names else "…" for part in error.absolute_path
+            str(part) if isinstance(part, int) or f'"{part}"' in self._names else "…"
+            for part in error.absolute_path
         )
         return f"/{'/'.join(known)}: {_text_of_rule(error)}"
 
 
 async def ask(
-    send: Callable[[Members], Awaitable[Reply]], body: Members, *, validation: Validation | None, retries: int
+    send: Callable[[Members], Awaitable[Reply]],
+    body: Members,
+    *,
+    validation: Validation | None,
+    retries: int,
 ) -> Reply:
-    """Send a body until the answer is valid, with `retries` further tries. In a chat, the model is told what is wrong."""
+    """Send a body until the answer is valid, with `retries` further tries. In a chat, the model is
+    told what is wrong."""
     usage, conversation = NO_USAGE, body.get("messages")
     for asked in range(1, retries + 2):
         reply = await send(body)
@@ -100,7 +106,14 @@ async def ask(
             break
         if isinstance(conversation, list) and reply.answer.text is not None:
             told = {"role": "user", "content": _AGAIN.format(fault=fault)}
-            body = {**body, "messages": [*conversation, {"role": "assistant", "content": reply.answer.text}, told]}
+            body = {
+                **body,
+                "messages": [
+                    *conversation,
+                    {"role": "assistant", "content": reply.answer.text},
+                    told,
+                ],
+            }
     return reply
 
 
@@ -122,7 +135,9 @@ def _text_of_rule(error: "ValidationError") -> str:
 def _references(schema: Any) -> list[str]:  # Any: JSON
     match schema:
         case dict():
-            own = [one for name in ("$ref", "$dynamicRef") if isinstance(one := schema.get(name), str)]
+            own = [
+                one for name in ("$ref", "$dynamicRef") if isinstance(one := schema.get(name), str)
+            ]
             return own + [one for inner in schema.values() for one in _references(inner)]
         case list():
             return [one for inner in schema for one in _references(inner)]

@@ -1,4 +1,5 @@
-"""The requests that are made of records: the path, and the members of the body for each task. Pure."""
+"""The requests that are made of records: the path, and the members of the body for each task.
+Pure."""
 
 import re
 from base64 import b64decode, b64encode
@@ -47,7 +48,8 @@ _FIELD: Final = "request"
 
 
 class Bodies:
-    """Makes the bodies of the requests of a contract, whose fields fit together. The constructor raises ContractError."""
+    """Makes the bodies of the requests of a contract, whose fields fit together. The constructor
+    raises ContractError."""
 
     def __init__(self, request: Request, templates: Templates, *, model: str, system: str) -> None:
         self.task = TASKS[request.task]
@@ -85,7 +87,10 @@ class Bodies:
 
     def joined(self, bodies: Sequence[Members]) -> Members:
         """Return the body for several records of a batched task."""
-        return {**bodies[0], self.task.prompt: [text for one in bodies for text in one[self.task.prompt]]}
+        return {
+            **bodies[0],
+            self.task.prompt: [text for one in bodies for text in one[self.task.prompt]],
+        }
 
     def _constant_members(self, model: str) -> Members:
         request, members = self._request, Members()
@@ -111,7 +116,9 @@ class Bodies:
         if is_text or not self.task.has_messages:
             return self._prompt(row)
         messages = [Members(role=role, content=content(row)) for role, content in self._messages]
-        urls = [(image, url) for image in request.images for url in _urls_of(row[image.column], image)]
+        urls = [
+            (image, url) for image in request.images for url in _urls_of(row[image.column], image)
+        ]
         if urls:
             last = next(one for one in reversed(messages) if one["role"] == "user")
             last["content"] = self._parts(last["content"], urls)
@@ -125,7 +132,9 @@ class Bodies:
         if self._request.task == "Response":
             shown = [{"type": "input_image", "image_url": url, **detail} for url, detail in images]
             return [{"type": "input_text", "text": text}, *shown]
-        parts = [{"type": "image_url", "image_url": {"url": url, **detail}} for url, detail in images]
+        parts = [
+            {"type": "image_url", "image_url": {"url": url, **detail}} for url, detail in images
+        ]
         return [{"type": "text", "text": text}, *parts]
 
     def _documents(self, value: object) -> list[str] | str:
@@ -134,7 +143,9 @@ class Bodies:
                 return value
             case "Rerank", list() if value and all(isinstance(one, str) for one in value):
                 return value
-        expected = "a list of texts with at least one" if self._request.task == "Rerank" else "a text"
+        expected = (
+            "a list of texts with at least one" if self._request.task == "Rerank" else "a text"
+        )
         raise InvalidRecord(f"column {self._request.documents_column!r} must be {expected}")
 
 
@@ -155,9 +166,11 @@ _URLS: Final = ("http://", "https://", "data:image/")
 
 
 def _urls_of(value: object, image: RequestImage) -> list[str]:
-    """Return the URLs of the images of a value, or their data as such; none only if it is null or an empty list.
+    """Return the URLs of the images of a value, or their data as such; none only if it is null or
+    an empty list.
 
-    Raises InvalidRecord for everything that is no image in a known form: a prompt is never sent without an image of its record.
+    Raises InvalidRecord for everything that is no image in a known form: a prompt is never sent
+    without an image of its record.
     """
     if value is None:
         return []
@@ -171,7 +184,8 @@ def _urls_of(value: object, image: RequestImage) -> list[str]:
 
 
 def _url_of(value: object) -> str:
-    """Return the URL of one image, or its data as one. Raises ValueError with what is there instead."""
+    """Return the URL of one image, or its data as one. Raises ValueError with what is there
+    instead."""
     match value:
         case str() if value.startswith(_URLS):
             return value
@@ -186,11 +200,17 @@ def _url_of(value: object) -> str:
                     return f"data:image/{kind};base64,{text}"
         case {"url": str(url), **others} if not others and url.startswith(_URLS):
             return url
-        case {"bytes": None, "path": str(path), **others} if not others and not path.startswith(_URLS):
-            raise ValueError("the path of an image without its bytes, and paths cannot be read here")
+        case {"bytes": None, "path": str(path), **others} if not others and not path.startswith(
+            _URLS
+        ):
+            raise ValueError(
+                "the path of an image without its bytes, and paths cannot be read here"
+            )
         # The struct of datasets (Hugging Face) 5.2.0, which takes a path that is a URL from there.
         case {"bytes": content, **others} if set(others) <= {"path"}:
             return _url_of(others.get("path") if content is None else content)
         case dict() if (found := bytes_in(value)) is not None:
             return _url_of(found)
-    raise ValueError("no image" if value is not None else "null among its images, or in place of one")
+    raise ValueError(
+        "no image" if value is not None else "null among its images, or in place of one"
+    )

@@ -1,7 +1,8 @@
-"""Sends prompts that are made of the columns of records to a server with OpenAI's API, and takes the answers apart.
+"""Sends prompts that are made of the columns of records to a server with OpenAI's API, and takes
+the answers apart.
 
-A record is one request, or part of one if the task is to embed or to moderate texts. Each call is one try, apart from answers that
-are asked again because they do not follow the schema.
+A record is one request, or part of one if the task is to embed or to moderate texts. Each call is
+one try, apart from answers that are asked again because they do not follow the schema.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +36,13 @@ class PromptModel(RowModel):
     """A model with OpenAI's API."""
 
     def __init__(
-        self, request: Request, server: RequestServer, bodies: Bodies, *, templates: Templates, limits: Limits
+        self,
+        request: Request,
+        server: RequestServer,
+        bodies: Bodies,
+        *,
+        templates: Templates,
+        limits: Limits,
     ) -> None:
         schema = request.response_schema
         members = answers.members_of(request, form_of_schema(schema) if schema else {})
@@ -55,7 +62,8 @@ class PromptModel(RowModel):
         await self._server.list_models()
 
     def predicted(self) -> "pyarrow.DataType | None":
-        """Return the type of a prediction; None for embeddings whose length the first response shows."""
+        """Return the type of a prediction; None for embeddings whose length the first response
+        shows."""
         if self._request.task != "Embedding":
             return super().predicted()
         length = self._request.body.get("dimensions")
@@ -71,7 +79,9 @@ class PromptModel(RowModel):
         """Return the body for a record."""
         return self._bodies.body_of(row)
 
-    async def predict_bodies(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
+    async def predict_bodies(
+        self, bodies: Sequence[Members]
+    ) -> tuple[list[Prediction | RecordError], TokenUsage]:
         """Send the bodies of records, of which there is one unless the task is batched."""
         if not self._bodies.task.is_batched:
             return await self._predict_one(bodies[0])
@@ -82,19 +92,32 @@ class PromptModel(RowModel):
             return [{"embedding": one} for one in answers.vectors_of(response, records=len(bodies))]
 
         found, response = await self._post(self._bodies.joined(bodies), read)
-        if self._request.task == "Embedding" and isinstance(wanted := self._request.body.get("dimensions"), int):
+        if self._request.task == "Embedding" and isinstance(
+            wanted := self._request.body.get("dimensions"), int
+        ):
             return [_of_length(one, wanted) for one in found], usage_of(response)
         if self._samples_length and found[0]["embedding"]:
             self.predictions.use_type(self._with_length(len(found[0]["embedding"])))
         return list(found), usage_of(response)
 
-    async def _predict_one(self, body: Members) -> tuple[list[Prediction | RecordError], TokenUsage]:
+    async def _predict_one(
+        self, body: Members
+    ) -> tuple[list[Prediction | RecordError], TokenUsage]:
         task = self._request.task
         if task in {"Rerank", "Score"}:
             documents = len(body[DOCUMENTS[task]]) if task == "Rerank" else 1
-            scores, response = await self._post(body, partial(answers.scores_of, documents=documents))
-            return [{"scores": scores} if task == "Rerank" else {"score": scores[0]}], usage_of(response)
-        reply = await ask(self._reply_to, body, validation=self._validation, retries=self._request.response_retries)
+            scores, response = await self._post(
+                body, partial(answers.scores_of, documents=documents)
+            )
+            return [{"scores": scores} if task == "Rerank" else {"score": scores[0]}], usage_of(
+                response
+            )
+        reply = await ask(
+            self._reply_to,
+            body,
+            validation=self._validation,
+            retries=self._request.response_retries,
+        )
         return [self._prediction_of(reply)], reply.usage
 
     async def _reply_to(self, body: Members) -> Reply:
@@ -120,15 +143,24 @@ class PromptModel(RowModel):
         for name, parts in self._outputs:
             found = at_pointer(reply.response, parts)
             values[name] = None if found is MISSING else found
-        if answer.text is None and not answer.tool_calls and all(values[name] is None for name, _ in self._outputs):
-            why = "the model refused" if answer.refusal else f"it is empty, with finish_reason {answer.finish_reason}"
+        if (
+            answer.text is None
+            and not answer.tool_calls
+            and all(values[name] is None for name, _ in self._outputs)
+        ):
+            why = (
+                "the model refused"
+                if answer.refusal
+                else f"it is empty, with finish_reason {answer.finish_reason}"
+            )
             return RecordError("invalid_answer", f"the answer has no text: {why}")
         return {name: values.get(name) for name in self.predictions.members}
 
     async def _post(
         self, body: Members, read: Callable[[dict[str, Any]], T]
     ) -> tuple[T, dict[str, Any]]:  # Any: foreign JSON
-        """Send one request, and return what is read of the response, and the response. Raises Fault."""
+        """Send one request, and return what is read of the response, and the response. Raises
+        Fault."""
         path = self._bodies.path
         response = await self._server.post(path, encoded(body), in_place=self.nothing)
         try:
@@ -145,7 +177,8 @@ class PromptModel(RowModel):
 
 
 def _of_length(prediction: Prediction, wanted: int) -> Prediction | RecordError:
-    """Return the prediction, or an error if its embedding has another length than the request asks for."""
+    """Return the prediction, or an error if its embedding has another length than the request asks
+    for."""
     vector = prediction["embedding"]
     if vector is None or len(vector) == wanted:
         return prediction
@@ -153,7 +186,9 @@ def _of_length(prediction: Prediction, wanted: int) -> Prediction | RecordError:
     return RecordError(INVALID_PREDICTION, text)
 
 
-def prompt_model(model: Model, request: Request, server: RequestServer, context: ModelContext) -> PromptModel:
+def prompt_model(
+    model: Model, request: Request, server: RequestServer, context: ModelContext
+) -> PromptModel:
     """Compile the request of a contract. Raises ContractError with the field."""
     check_request(request, protocol="openai")
     templates = templates_of(context)

@@ -1,4 +1,5 @@
-"""Predictions with named members: objects in JSON lines, typed columns in tables. pyarrow is imported only if they are typed."""
+"""Predictions with named members: objects in JSON lines, typed columns in tables. pyarrow is
+imported only if they are typed."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -26,15 +27,22 @@ Prediction = Mapping[str, Any]  # Any: JSON
 JSON: Final = "json"
 """The form of a value that may be any JSON; in a typed column it is a text."""
 
-Form = Any  # Any: a type of Arrow by its name, JSON, a list with the form of its items, or a mapping of forms by names
+# Any: a type of Arrow by its name, JSON, a list with the form of its items, or a mapping of forms
+# by names
+Form = Any
 
 _SIMPLE: Final = {"string": "string", "integer": "int64", "number": "double", "boolean": "bool"}
 
 
 def form_of_schema(schema: Any, root: Any = None, *, depth: int = 0) -> Form:  # Any: a JSON schema
-    """Return the form of the values of a JSON schema: what it says about types, and JSON where it allows several."""
+    """Return the form of the values of a JSON schema: what it says about types, and JSON where it
+    allows several."""
     root = schema if root is None else root
-    while isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str) and depth < _DEPTH:
+    while (
+        isinstance(schema, dict)
+        and isinstance(reference := schema.get("$ref"), str)
+        and depth < _DEPTH
+    ):
         schema, depth = resolved(root, reference), depth + 1
     if not isinstance(schema, dict) or depth >= _DEPTH:
         return JSON
@@ -50,7 +58,9 @@ def form_of_schema(schema: Any, root: Any = None, *, depth: int = 0) -> Form:  #
         case ["array"] if isinstance(items, dict):
             return [form_of_schema(items, root, depth=depth + 1)]
         case ["object"] if members and not schema.get("additionalProperties"):
-            return {name: form_of_schema(one, root, depth=depth + 1) for name, one in members.items()}
+            return {
+                name: form_of_schema(one, root, depth=depth + 1) for name, one in members.items()
+            }
         case [str(name)]:
             return _SIMPLE.get(name, JSON)
     return JSON
@@ -67,7 +77,8 @@ def form_of_output(name: str, *, field: str) -> Form:
 
 
 def resolved(schema: Any, reference: str) -> Any:  # Any: a JSON schema
-    """Return the part of a schema that a reference names; None if it is elsewhere, or not there. Nothing is loaded."""
+    """Return the part of a schema that a reference names; None if it is elsewhere, or not there.
+    Nothing is loaded."""
     document, _, pointer = reference.partition("#")
     try:
         found = None if document else at_pointer(schema, parse_pointer(pointer))
@@ -84,7 +95,11 @@ class Predictions:
     """Makes results of predictions that have the same members."""
 
     def __init__(
-        self, members: Mapping[str, Form], *, is_checked: bool = False, required: Collection[str] = ()
+        self,
+        members: Mapping[str, Form],
+        *,
+        is_checked: bool = False,
+        required: Collection[str] = (),
     ) -> None:
         """`is_checked`: values must have the declared types also where the output has none.
 
@@ -103,7 +118,9 @@ class Predictions:
         """Make columns of this type."""
         self._type = stored
 
-    def results(self, found: Sequence[Prediction | RecordError | None], *, usage: TokenUsage = NO_USAGE) -> Results:
+    def results(
+        self, found: Sequence[Prediction | RecordError | None], *, usage: TokenUsage = NO_USAGE
+    ) -> Results:
         """Return the results of records, each with a prediction or an error."""
         found = [self._with_numbers(one) if isinstance(one, Mapping) else one for one in found]
         errors = {at: one for at, one in enumerate(found) if isinstance(one, RecordError)}
@@ -124,7 +141,8 @@ class Predictions:
         return Results(values, errors, usage)
 
     def _with_numbers(self, prediction: Prediction) -> Prediction | RecordError:
-        """Return the prediction, or its error if NaN, infinity or null stands where a number should."""
+        """Return the prediction, or its error if NaN, infinity or null stands where a number
+        should."""
         for name, form in self.members.items():
             if text := _lacking(prediction.get(name), form if name in self._required else JSON):
                 return RecordError(INVALID_PREDICTION, f"the model returned {text} for {name!r}")
@@ -141,14 +159,19 @@ class Predictions:
         column, misfits = array_of_values(fitted, kind)
         errors = dict[int, RecordError]()
         for at in misfits:
-            wrong = (one for one in kind if array_of_values([fitted[at].get(one.name)], one.type)[1])
-            where = next((f"column {one.name!r} of type {one.type}" for one in wrong), f"the type {kind}")
+            wrong = (
+                one for one in kind if array_of_values([fitted[at].get(one.name)], one.type)[1]
+            )
+            where = next(
+                (f"column {one.name!r} of type {one.type}" for one in wrong), f"the type {kind}"
+            )
             errors[at] = RecordError(INVALID_PREDICTION, f"the prediction does not fit {where}")
         return ArrowRecords(pyarrow.record_batch({"prediction": column})), errors
 
 
 def _lacking(value: Any, form: Form) -> str:  # Any: JSON
-    """Return what stands in place of a number: NaN, infinity, or null where the form asks for one; empty if nothing does."""
+    """Return what stands in place of a number: NaN, infinity, or null where the form asks for one;
+    empty if nothing does."""
     match value:
         case None:
             return "null" if _is_number(form) else ""
@@ -171,7 +194,12 @@ def _is_number(form: Form) -> bool:
         return form in {*_SIMPLE.values(), "float"} - {"string"} if isinstance(form, str) else False
     from pyarrow import types  # noqa: PLC0415  only declared types are those of Arrow
 
-    return bool(types.is_integer(form) or types.is_floating(form) or types.is_decimal(form) or types.is_boolean(form))
+    return bool(
+        types.is_integer(form)
+        or types.is_floating(form)
+        or types.is_decimal(form)
+        or types.is_boolean(form)
+    )
 
 
 def _arrow_type(form: Form) -> "pyarrow.DataType":
@@ -179,7 +207,9 @@ def _arrow_type(form: Form) -> "pyarrow.DataType":
 
     match form:
         case dict() | Mapping():
-            return pyarrow.struct([pyarrow.field(name, _arrow_type(one)) for name, one in form.items()])
+            return pyarrow.struct(
+                [pyarrow.field(name, _arrow_type(one)) for name, one in form.items()]
+            )
         case [item]:
             return pyarrow.list_(_arrow_type(item))
         case str():
@@ -188,7 +218,8 @@ def _arrow_type(form: Form) -> "pyarrow.DataType":
 
 
 def _fitted(value: Any, form: Form) -> Any:  # Any: JSON
-    """Return a value as Arrow takes it: JSON as text, and no members that the form does not have."""
+    """Return a value as Arrow takes it: JSON as text, and no members that the form does not
+    have."""
     match form:
         case _ if value is None:
             return None

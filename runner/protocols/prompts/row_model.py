@@ -1,4 +1,5 @@
-"""A protocol that makes a request of the columns of a record, and columns of the response. Templates and types are its base."""
+"""A protocol that makes a request of the columns of a record, and columns of the response.
+Templates and types are its base."""
 
 import json
 from collections.abc import Sequence
@@ -46,8 +47,11 @@ class RowModel:
         """Return the body for a record. Raises InvalidRecord."""
         raise NotImplementedError
 
-    async def predict_bodies(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
-        """Send the bodies of up to `max_records` records, and return what becomes of each. Raises Fault."""
+    async def predict_bodies(
+        self, bodies: Sequence[Members]
+    ) -> tuple[list[Prediction | RecordError], TokenUsage]:
+        """Send the bodies of up to `max_records` records, and return what becomes of each. Raises
+        Fault."""
         raise NotImplementedError
 
     @property
@@ -99,9 +103,12 @@ class RowModel:
 
 
 def check_request(request: Request, *, protocol: str) -> None:
-    """Raise ContractError if the fields of a request do not fit together: not every contract is made by the control plane."""
+    """Raise ContractError if the fields of a request do not fit together: not every contract is
+    made by the control plane."""
     try:
-        given = RequestTemplate.model_validate(request.model_dump(by_alias=True, exclude_defaults=True))
+        given = RequestTemplate.model_validate(
+            request.model_dump(by_alias=True, exclude_defaults=True)
+        )
     except ValidationError as error:
         raise ContractError(f"request.{describe_invalid(error)}") from error
     if problems := tuple(request_problems(given, protocol=protocol)):
@@ -124,7 +131,9 @@ def mounted_system(context: ModelContext) -> str:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise ContractError(f"request.systemFrom: the text at {path} cannot be read: {why}") from error
+        raise ContractError(
+            f"request.systemFrom: the text at {path} cannot be read: {why}"
+        ) from error
 
 
 def rows_of(records: Records) -> list[Row | RecordError]:
@@ -150,26 +159,37 @@ _UNAVAILABLE: Final = object()
 
 def _checked(row: Row) -> Row | RecordError:
     name = next((name for name, value in row.items() if value is _UNAVAILABLE), None)
-    return row if name is None else not_sent(f"column {name!r} has a value that a template cannot take")
+    return (
+        row
+        if name is None
+        else not_sent(f"column {name!r} has a value that a template cannot take")
+    )
 
 
 def _values_in(column: "pyarrow.Array") -> list[Any]:  # Any: what Arrow has
-    """Return a column as Python's values, or in the form of JSON if Python's types cannot represent all of them."""
+    """Return a column as Python's values, or in the form of JSON if Python's types cannot represent
+    all of them."""
     if _fits_python(column.type):
         try:
             values: list[Any] = column.to_pylist()  # Any: as above
         except (ValueError, OverflowError):  # such as a time after the year 9999
             if len(column) > 1:
-                return [value for at in range(len(column)) for value in _values_in(column.slice(at, 1))]
+                return [
+                    value for at in range(len(column)) for value in _values_in(column.slice(at, 1))
+                ]
         else:
             return values
     from inferrun.formats.json_columns import texts_in  # noqa: PLC0415  as above
 
-    return [_UNAVAILABLE if text is None else _DECODER.decode(text.decode()) for text in texts_in(column)]
+    return [
+        _UNAVAILABLE if text is None else _DECODER.decode(text.decode())
+        for text in texts_in(column)
+    ]
 
 
 def _fits_python(kind: "pyarrow.DataType") -> bool:
-    """Whether Python's types represent a type: they have neither nanoseconds nor floating-point numbers of 32 bits."""
+    """Whether Python's types represent a type: they have neither nanoseconds nor floating-point
+    numbers of 32 bits."""
     from pyarrow import types  # noqa: PLC0415  as above
 
     if types.is_temporal(kind):

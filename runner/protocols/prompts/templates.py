@@ -1,11 +1,12 @@
 """Templates over the columns of a record, in the syntax of Jinja2. Pure.
 
-The columns are variables, and `params`, `run` and `row` are objects with the parameters of the run, its name, and all columns.
-Values are data: what looks like a template within them stays as it is. The sandbox does not protect the Pod from the author of the
-config, who may run any image, but from accidents such as a text of a gigabyte.
+The columns are variables, and `params`, `run` and `row` are objects with the parameters of the run,
+its name, and all columns. Values are data: what looks like a template within them stays as it is.
+The sandbox does not protect the Pod from the author of the config, who may run any image, but from
+accidents such as a text of a gigabyte.
 
-Text has numbers as Python writes them, null as nothing, true and false, and lists and objects as JSON. A string of a body that is a
-single expression has the type of its value.
+Text has numbers as Python writes them, null as nothing, true and false, and lists and objects as
+JSON. A string of a body that is a single expression has the type of its value.
 """
 
 import json
@@ -37,10 +38,19 @@ _REMOVED: Final = ("center", "format", "indent", "random", "wordwrap")
 
 
 class InvalidRecord(ValueError):
-    """A record from which no request can be made. The message says why, without a value of the record."""
+    """A record from which no request can be made. The message says why, without a value of the
+    record."""
 
 
-_FAULTS: Final = (TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_FAULTS: Final = (
+    TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 """What the expressions of a template raise for some values."""
 
 
@@ -62,7 +72,9 @@ _MAX_EXPONENT: Final = 100
 class Templates:
     """Compiles the templates of a request, and knows which columns they read."""
 
-    def __init__(self, *, parameters: Mapping[str, str], run: Mapping[str, str], max_bytes: int) -> None:
+    def __init__(
+        self, *, parameters: Mapping[str, str], run: Mapping[str, str], max_bytes: int
+    ) -> None:
         """`max_bytes` is the maximum size of a text that a template makes."""
         self._given: Row = {_PARAMS: dict(parameters), _RUN: dict(run)}
         self._max_bytes = max_bytes
@@ -79,7 +91,8 @@ class Templates:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The columns that the compiled templates read, in their order; None if they may read any."""
+        """The columns that the compiled templates read, in their order; None if they may read
+        any."""
         return None if self._reads_all else tuple(self._columns)
 
     def read(self, *columns: str) -> None:
@@ -99,15 +112,19 @@ class Templates:
             raise ContractError(str(error)) from error
 
     def text(self, source: str, *, field: str) -> Callable[[Row], str]:
-        """Compile a template of a text. Raises ContractError. The returned function raises InvalidRecord."""
+        """Compile a template of a text. Raises ContractError. The returned function raises
+        InvalidRecord."""
         self.read(*self._variables(source, field=field))
         return partial(self._render, self._environment.from_string(source).render, field=field)
 
     def value(self, source: Any, *, field: str) -> Callable[[Row], Any]:  # Any: JSON
-        """Compile all strings in a JSON value; one that is a single expression has its type. As `text`."""
+        """Compile all strings in a JSON value; one that is a single expression has its type. As
+        `text`."""
         match source:
             case dict():
-                members = {name: self.value(one, field=f"{field}.{name}") for name, one in source.items()}
+                members = {
+                    name: self.value(one, field=f"{field}.{name}") for name, one in source.items()
+                }
                 return lambda row: {name: of(row) for name, of in members.items()}
             case list():
                 items = [self.value(one, field=f"{field}.{at}") for at, one in enumerate(source)]
@@ -124,7 +141,8 @@ class Templates:
         return lambda _row: source
 
     def _variables(self, source: str, *, field: str) -> tuple[str, ...]:
-        """Return the columns that a template names, and note whether it may read others. Raises ContractError."""
+        """Return the columns that a template names, and note whether it may read others. Raises
+        ContractError."""
         try:
             tree = self._environment.parse(source)
             self._environment.compile(source)
@@ -139,7 +157,9 @@ class Templates:
             known = self._given[group]
             for name in sorted(_members_of(tree, group)[0] - set(known)):
                 if name not in dir(dict) and not has_default:
-                    hint = did_you_mean(name, known) or (f"; {group} has {', '.join(known)}" if known else "")
+                    hint = did_you_mean(name, known) or (
+                        f"; {group} has {', '.join(known)}" if known else ""
+                    )
                     raise ContractError(f"{field}: {group} has no {name!r}{hint}")
         return tuple(sorted(names | of_row))
 
@@ -162,7 +182,8 @@ class Templates:
 
 
 def json_text(value: Any) -> str:  # Any: what a column has
-    """Return a value as JSON, in which integers have any size. Raises InvalidRecord for what JSON does not have."""
+    """Return a value as JSON, in which integers have any size. Raises InvalidRecord for what JSON
+    does not have."""
     try:
         text = orjson.dumps(value, default=_plain)
         if b"null" not in text:  # which would stand for NaN, too
@@ -203,7 +224,8 @@ def _shown(value: Any) -> Any:  # Any: what an expression has
 
 
 def _members_of(tree: nodes.Template, group: str) -> tuple[set[str], bool]:
-    """Return the members of an object that a template names, and whether it uses the object in another way, too."""
+    """Return the members of an object that a template names, and whether it uses the object in
+    another way, too."""
     named = list[str]()
     for node in tree.find_all((nodes.Getattr, nodes.Getitem)):
         match node:
@@ -217,7 +239,8 @@ def _members_of(tree: nodes.Template, group: str) -> tuple[set[str], bool]:
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong with a record, without a value of it: messages of Python and Jinja2 may repeat values."""
+    """Return what is wrong with a record, without a value of it: messages of Python and Jinja2 may
+    repeat values."""
     match error:
         case InvalidRecord():
             return str(error)

@@ -1,4 +1,5 @@
-"""Outputs of a model as predictions: JSON texts, or columns of the type that all results of the run have. Pure."""
+"""Outputs of a model as predictions: JSON texts, or columns of the type that all results of the run
+have. Pure."""
 
 import json
 import math
@@ -55,11 +56,15 @@ def errors_of_array(values: Array) -> dict[int, RecordError]:
         return {}
     rows = values.reshape(len(values), -1)
     invalid = ~numpy.isfinite(rows)
-    return {at: _invalid(rows[at][invalid[at]][0]) for at in numpy.flatnonzero(invalid.any(axis=1)).tolist()}
+    return {
+        at: _invalid(rows[at][invalid[at]][0])
+        for at in numpy.flatnonzero(invalid.any(axis=1)).tolist()
+    }
 
 
 def joined_errors(parts: Mapping[str, Mapping[int, RecordError]]) -> dict[int, RecordError]:
-    """Return the errors of records in several outputs: the first of each, which names the output."""
+    """Return the errors of records in several outputs: the first of each, which names the
+    output."""
     errors: dict[int, RecordError] = {}
     for name, part in parts.items():
         for at, error in part.items():
@@ -67,17 +72,23 @@ def joined_errors(parts: Mapping[str, Mapping[int, RecordError]]) -> dict[int, R
     return errors
 
 
-def outputs_in(body: bytes, read: "Callable[[dict[str, Any]], ModelOutput]") -> list[ModelOutput]:  # Any: foreign JSON
+# Any: foreign JSON
+def outputs_in(body: bytes, read: "Callable[[dict[str, Any]], ModelOutput]") -> list[ModelOutput]:
     """Return the outputs of a response in JSON. Raises ValueError if there is none."""
     response = load(body)
     outputs = response.get("outputs") if isinstance(response, dict) else None
-    if not isinstance(outputs, list) or not outputs or not all(isinstance(one, dict) for one in outputs):
+    if (
+        not isinstance(outputs, list)
+        or not outputs
+        or not all(isinstance(one, dict) for one in outputs)
+    ):
         raise ValueError('no "outputs"')
     return [read(one) for one in outputs]
 
 
 def load(body: bytes) -> object:
-    """Parse JSON; NaN and Infinity, which many Python servers write, are accepted by a slower parser.
+    """Parse JSON; NaN and Infinity, which many Python servers write, are accepted by a slower
+    parser.
 
     A byte order mark is ignored (RFC 8259, 8.1).
     """
@@ -94,8 +105,8 @@ def load(body: bytes) -> object:
 
 
 def flat_of(data: list[Json], shape: Sequence[int]) -> list[Json]:
-    """Return the values of an output, flattened. Servers may nest them, but only according to the shape: anything else would
-    misalign them, and raises ValueError."""
+    """Return the values of an output, flattened. Servers may nest them, but only according to the
+    shape: anything else would misalign them, and raises ValueError."""
     level = 0
     while data and list in (kinds := set(map(type, data))):
         if len(kinds) > 1:
@@ -106,20 +117,24 @@ def flat_of(data: list[Json], shape: Sequence[int]) -> list[Json]:
         expected = shape[level] if level < len(shape) else 1
         if len(sizes) > 1 or (shape and sizes != {expected}):
             shown = " and ".join(map(str, sorted(sizes)[:3]))
-            raise ValueError(f"the output has nested arrays of {shown} values, which do not match its shape {shape}")
+            raise ValueError(
+                f"the output has nested arrays of {shown} values, which do not match its shape {shape}"
+            )
         data = list(chain.from_iterable(lists))
     return data
 
 
 def without_ones(dimensions: Sequence[int], *, at_least: int = 0) -> Sequence[int]:
-    """Return dimensions without those of size 1 at the end, apart from the first `at_least` ones."""
+    """Return dimensions without those of size 1 at the end, apart from the first `at_least`
+    ones."""
     while len(dimensions) > at_least and dimensions[-1] == 1:
         dimensions = dimensions[:-1]
     return dimensions
 
 
 def errors_of(predictions: list[Json]) -> dict[int, RecordError]:
-    """Return the errors of the predictions that are null, NaN or infinite, or contain such a value."""
+    """Return the errors of the predictions that are null, NaN or infinite, or contain such a
+    value."""
     kinds = set(map(type, predictions))
     # The common cases, without a Python call per value: a sum with NaN or infinity is not finite.
     if kinds <= {int, float} and math.isfinite(sum(cast("list[float]", predictions))):
@@ -139,7 +154,9 @@ def _error_of(prediction: Json) -> RecordError | None:
             left += [(one, True) for one in value.values()]
         elif isinstance(value, list):
             left += [(one, is_in_object) for one in reversed(value)]
-        elif (value is None and not is_in_object) or (isinstance(value, float) and not math.isfinite(value)):
+        elif (value is None and not is_in_object) or (
+            isinstance(value, float) and not math.isfinite(value)
+        ):
             return _invalid("null" if value is None else value)
     return None
 

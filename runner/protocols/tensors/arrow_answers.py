@@ -24,7 +24,8 @@ PREDICTION: Final = "prediction"
 
 
 def type_of(signature: Signature, *, has_ones: bool = False) -> pyarrow.DataType | None:
-    """Return the type of a prediction; None if the datatype or the dimensions of an output are unknown.
+    """Return the type of a prediction; None if the datatype or the dimensions of an output are
+    unknown.
 
     `has_ones`: predictions are stored with dimensions of size 1 at their end.
     """
@@ -39,7 +40,9 @@ def type_of(signature: Signature, *, has_ones: bool = False) -> pyarrow.DataType
     if not signature.is_chosen:
         return types[0]
     names = [one.result_name for one in signature.outputs]
-    return pyarrow.struct([pyarrow.field(name, kind) for name, kind in zip(names, types, strict=True)])
+    return pyarrow.struct(
+        [pyarrow.field(name, kind) for name, kind in zip(names, types, strict=True)]
+    )
 
 
 def _type(datatype: str, dimensions: Sequence[int], *, is_binary: bool) -> pyarrow.DataType:
@@ -61,7 +64,8 @@ def dimensions_of(kind: pyarrow.DataType) -> Sequence[int]:
 
 
 def _rows_of(column: pyarrow.Array, shape: Sequence[int]) -> pyarrow.Array:
-    """Return the values of a tensor as its rows. Lists of a fixed size 0 would not say how many they are."""
+    """Return the values of a tensor as its rows. Lists of a fixed size 0 would not say how many
+    they are."""
     for level in range(len(shape) - 1, 0, -1):
         if shape[level]:
             column = pyarrow.FixedSizeListArray.from_arrays(column, shape[level])
@@ -74,7 +78,8 @@ def _rows_of(column: pyarrow.Array, shape: Sequence[int]) -> pyarrow.Array:
 def typed_results(
     outputs: Mapping[OutputSpec, ModelOutput], stored: pyarrow.DataType | None, *, is_chosen: bool
 ) -> Results:
-    """Return predictions of a type, or of that of the outputs. What does not fit is an error of its record."""
+    """Return predictions of a type, or of that of the outputs. What does not fit is an error of its
+    record."""
     columns, errors = dict[str, pyarrow.Array](), dict[str, Mapping[int, RecordError]]()
     for spec, output in outputs.items():
         if stored is None:
@@ -102,7 +107,9 @@ def _typed(
     else:
         if output.is_json:
             found = cast("list[Json]", values)
-            values, faults = to_bytes(found) if output.datatype == "BYTES" else to_array(found, output.datatype)
+            values, faults = (
+                to_bytes(found) if output.datatype == "BYTES" else to_array(found, output.datatype)
+            )
             nulls = (at for at, one in enumerate(found) if one is None) if None in found else ()
             texts = {**faults, **dict.fromkeys(nulls, "null")}  # as a number, null is NaN
         for at, text in texts.items():

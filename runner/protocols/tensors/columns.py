@@ -1,8 +1,8 @@
 """Records as the tensors of a request, in the datatypes and shapes of the model. Pure.
 
-A record is an array of any depth, a single value, or columns that the config maps to inputs. A flat array gets the model's
-dimensions in row-major order. One that is nested must have them, apart from dimensions of size 1. A record that does not fit gets
-an error; the others are sent.
+A record is an array of any depth, a single value, or columns that the config maps to inputs. A flat
+array gets the model's dimensions in row-major order. One that is nested must have them, apart from
+dimensions of size 1. A record that does not fit gets an error; the others are sent.
 """
 
 import math
@@ -62,7 +62,8 @@ class Unfit(ValueError):
 
 
 def groups_of(records: Records, inputs: Sequence[TensorSpec]) -> Sequence[Sequence[int]]:
-    """Return the positions of the records that can be in the same tensors, because their dimensions are equal, for each request.
+    """Return the positions of the records that can be in the same tensors, because their dimensions
+    are equal, for each request.
 
     A record that cannot be sent is in any of them.
     """
@@ -80,7 +81,8 @@ def groups_of(records: Records, inputs: Sequence[TensorSpec]) -> Sequence[Sequen
 def tensors_of(
     records: Records, inputs: Sequence[TensorSpec], *, is_json: bool
 ) -> tuple[list[Tensor], list[int], Faults]:
-    """Return the tensors of the records that can be sent, the positions of these, and why the others cannot be sent.
+    """Return the tensors of the records that can be sent, the positions of these, and why the
+    others cannot be sent.
 
     Raises MixedBatch if they have different dimensions, all of which fit.
     """
@@ -89,7 +91,11 @@ def tensors_of(
     while places:
         rows = decoded(part) if len(inputs) > 1 else None
         try:
-            return [tensor_of(part, one, is_json=is_json, rows=rows) for one in inputs], places, faults
+            return (
+                [tensor_of(part, one, is_json=is_json, rows=rows) for one in inputs],
+                places,
+                faults,
+            )
         except Unfit as error:
             faults |= {places[at]: text for at, text in error.faults.items()}
             places = [at for at in places if at not in faults]
@@ -104,10 +110,11 @@ def tensor_of(
     is_json: bool,
     rows: Sequence[Any] | None = None,  # Any: JSON
 ) -> Tensor:
-    """Return records as a tensor, for a request in JSON or in bytes. `rows` are the records decoded, if they are by now.
+    """Return records as a tensor, for a request in JSON or in bytes. `rows` are the records
+    decoded, if they are by now.
 
-    Raises Unfit if some cannot be sent, MixedBatch if they differ in dimensions, and ContractError if they have no such form. When
-    these records are omitted, more may be found.
+    Raises Unfit if some cannot be sent, MixedBatch if they differ in dimensions, and ContractError
+    if they have no such form. When these records are omitted, more may be found.
     """
     if plain := _plain_tensor(records, spec, is_json=is_json):
         return plain
@@ -116,19 +123,35 @@ def tensor_of(
     parts = [_part_of(one, spec, is_json=is_json, is_row=is_row) for one in columns]
     where = "the record"
     if spec.columns:
-        where = f"the record (columns {listed(spec.columns)})" if is_row else f"column {columns[0].name!r}"
+        where = (
+            f"the record (columns {listed(spec.columns)})"
+            if is_row
+            else f"column {columns[0].name!r}"
+        )
     given = [(len(columns),)] if is_row else parts[0].dimensions
     dimensions = _common_dimensions(given, spec, where=where, records=len(records))
     values = _row_by_row([one.values for one in parts])
-    return Tensor(spec.name, parts[-1].datatype, spec.shape_of(len(records), dimensions), values, spec.parameters)
+    return Tensor(
+        spec.name,
+        parts[-1].datatype,
+        spec.shape_of(len(records), dimensions),
+        values,
+        spec.parameters,
+    )
 
 
 def _plain_tensor(records: Records, spec: TensorSpec, *, is_json: bool) -> Tensor | None:
-    """Return rows of numbers of which none is larger than the integers that FP32 has exactly; otherwise None.
+    """Return rows of numbers of which none is larger than the integers that FP32 has exactly;
+    otherwise None.
 
-    Most records are of this form. Their values need no check, and JSON has them as they were written.
+    Most records are of this form. Their values need no check, and JSON has them as they were
+    written.
     """
-    if not isinstance(records, JsonRecords) or spec.columns or spec.datatype not in {"FP32", "FP64"}:
+    if (
+        not isinstance(records, JsonRecords)
+        or spec.columns
+        or spec.datatype not in {"FP32", "FP64"}
+    ):
         return None
     if (found := numbers_in(records.texts)) is None:
         return None
@@ -161,16 +184,20 @@ class JsonColumn:
     @property
     def datatype(self) -> str:
         """JSON has none."""
-        raise ContractError("tensors.inputs: the datatype of an input with JSON records is required")
+        raise ContractError(
+            "tensors.inputs: the datatype of an input with JSON records is required"
+        )
 
     def pylist(self) -> list[Any]:  # Any: JSON
         """Return the values."""
         return self.values
 
     def flattened(self) -> tuple["JsonColumn", list[Dimensions], Faults]:
-        """Return the values without the lists around them, the dimensions of each record, or of all, and what is wrong.
+        """Return the values without the lists around them, the dimensions of each record, or of
+        all, and what is wrong.
 
-        If the records differ, or something is wrong with one, the values are incomplete. Dimensions end with the first that is 0.
+        If the records differ, or something is wrong with one, the values are incomplete. Dimensions
+        end with the first that is 0.
         """
         dimensions: list[int] = []
         values = self.values
@@ -183,7 +210,11 @@ class JsonColumn:
         if list not in kinds:
             return JsonColumn(self.name, values), [tuple(dimensions)], {}
         found = [_dimensions_in(row) for row in self.values]
-        return self, [one or () for one in found], {at: RAGGED for at, one in enumerate(found) if one is None}
+        return (
+            self,
+            [one or () for one in found],
+            {at: RAGGED for at, one in enumerate(found) if one is None},
+        )
 
     def converted(self, spec: TensorSpec, datatype: str) -> tuple[TensorValues, Faults]:
         """Return the values in a datatype, and what is wrong with them."""
@@ -191,7 +222,10 @@ class JsonColumn:
             return to_array(self.values, datatype)
         values = self.values
         if spec.is_base64:
-            values = [one["b64"] if isinstance(one, dict) and bytes_in(one) is not None else one for one in values]
+            values = [
+                one["b64"] if isinstance(one, dict) and bytes_in(one) is not None else one
+                for one in values
+            ]
         return to_bytes(values)
 
 
@@ -200,9 +234,11 @@ def columns_in(
     spec: TensorSpec,
     rows: Sequence[Any] | None = None,  # Any: JSON
 ) -> "Sequence[JsonColumn | ArrowColumn]":
-    """Return what feeds the input: columns with their names, or the records themselves with an empty one.
+    """Return what feeds the input: columns with their names, or the records themselves with an
+    empty one.
 
-    `rows` are the records decoded, if they are by now. Raises ContractError for named columns of records that have none.
+    `rows` are the records decoded, if they are by now. Raises ContractError for named columns of
+    records that have none.
     """
     if isinstance(records, ArrowRecords):
         from runner.protocols.tensors.arrow_columns import ArrowColumn  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
@@ -245,8 +281,11 @@ class _Part:
     datatype: str
 
 
-def _part_of(column: "JsonColumn | ArrowColumn", spec: TensorSpec, *, is_json: bool, is_row: bool) -> _Part:
-    """Return the values of a column in the datatype of a tensor. With `is_row`, records have one. Raises Unfit, ContractError."""
+def _part_of(
+    column: "JsonColumn | ArrowColumn", spec: TensorSpec, *, is_json: bool, is_row: bool
+) -> _Part:
+    """Return the values of a column in the datatype of a tensor. With `is_row`, records have one.
+    Raises Unfit, ContractError."""
     datatype, found, width = spec.datatype, cast("TensorValues", []), 1
     if spec.decodes_images:
         from runner.protocols.tensors.images import images_of  # noqa: PLC0415  only runs with images pay for the import of Pillow
@@ -277,7 +316,9 @@ def _part_of(column: "JsonColumn | ArrowColumn", spec: TensorSpec, *, is_json: b
     return _Part(found, given, datatype)
 
 
-INFINITE: Final = "an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
+INFINITE: Final = (
+    "an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
+)
 
 
 def _unfit_for_json(values: "Array | list[bytes]", datatype: str, *, takes_bytes: bool) -> Faults:
@@ -293,7 +334,11 @@ def _unfit_for_json(values: "Array | list[bytes]", datatype: str, *, takes_bytes
         "bytes that are not UTF-8, which JSON cannot represent; use the protocol grpc-v2, or set parameters.content_type of the "
         "input to base64"
     )
-    return {at: text for at, one in enumerate(values) if not takes_bytes and not isinstance(json_of_bytes(one), str)}
+    return {
+        at: text
+        for at, one in enumerate(values)
+        if not takes_bytes and not isinstance(json_of_bytes(one), str)
+    }
 
 
 def _row_by_row(parts: Sequence[TensorValues]) -> TensorValues:
@@ -310,8 +355,11 @@ def _row_by_row(parts: Sequence[TensorValues]) -> TensorValues:
     return interleaved(parts)
 
 
-def _common_dimensions(given: Sequence[Dimensions], spec: TensorSpec, *, where: str, records: int) -> Dimensions:
-    """Return the dimensions in which records are sent, which fit the model. Raises Unfit, and MixedBatch if they differ."""
+def _common_dimensions(
+    given: Sequence[Dimensions], spec: TensorSpec, *, where: str, records: int
+) -> Dimensions:
+    """Return the dimensions in which records are sent, which fit the model. Raises Unfit, and
+    MixedBatch if they differ."""
     found, wrong = dict[Dimensions, Dimensions](), dict[Dimensions, str]()
     for own in dict.fromkeys(given):
         try:
@@ -327,7 +375,8 @@ def _common_dimensions(given: Sequence[Dimensions], spec: TensorSpec, *, where: 
 
 
 def _dimensions_of(own: Dimensions, spec: TensorSpec, *, where: str) -> Dimensions:
-    """Return the dimensions in which a record is sent. Raises ValueError if it does not have those of the model."""
+    """Return the dimensions in which a record is sent. Raises ValueError if it does not have those
+    of the model."""
     wanted = spec.dimensions
     if wanted is None:
         return own or (() if spec.is_instance else (1,))
@@ -335,7 +384,9 @@ def _dimensions_of(own: Dimensions, spec: TensorSpec, *, where: str) -> Dimensio
         own = (*own, *(max(size, 0) for size in wanted[len(own) :]))
     needs = f"{spec.source} requires {{}} for the tensor {spec.name!r}"
     if len(own) > 1:
-        if len(own) == len(wanted) and all(size < 1 or size == has for size, has in zip(wanted, own, strict=True)):
+        if len(own) == len(wanted) and all(
+            size < 1 or size == has for size, has in zip(wanted, own, strict=True)
+        ):
             return own
         if [size for size in wanted if size != 1] != [size for size in own if size != 1]:
             raise ValueError(f"{where} has dimensions {list(own)}, {needs.format(list(wanted))}")
@@ -343,7 +394,9 @@ def _dimensions_of(own: Dimensions, spec: TensorSpec, *, where: str) -> Dimensio
     count, known = math.prod(own), math.prod(size for size in wanted if size > 0)
     variable = sum(size < 1 for size in wanted)
     if variable > 1:
-        raise ValueError(f"{where} has dimensions {list(own)}, {needs.format(list(wanted))}; give it as nested arrays")
+        raise ValueError(
+            f"{where} has dimensions {list(own)}, {needs.format(list(wanted))}; give it as nested arrays"
+        )
     if count % known or (not variable and count != known):
         multiple = "a multiple of " if variable else ""
         raise ValueError(

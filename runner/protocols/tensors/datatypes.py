@@ -1,9 +1,11 @@
 """V2's datatypes: values of records as arrays of a datatype, and arrays as bytes and back. Pure.
 
-A value is never changed silently. A number with decimals is rounded to the nearest value of a floating-point type, as everywhere;
-everything else that a datatype cannot represent is named with its position: a number out of its range, a fraction for an integer,
-an integer that a floating-point type would round, a missing value unless the type has NaN. Bytes are little-endian and in
-row-major order, which is the order of every machine that the images run on; a string has its length in four bytes before it.
+A value is never changed silently. A number with decimals is rounded to the nearest value of a
+floating-point type, as everywhere; everything else that a datatype cannot represent is named with
+its position: a number out of its range, a fraction for an integer, an integer that a floating-point
+type would round, a missing value unless the type has NaN. Bytes are little-endian and in row-major
+order, which is the order of every machine that the images run on; a string has its length in four
+bytes before it.
 """
 
 import math
@@ -36,7 +38,8 @@ KINDS: Final = {
     **{f"INT{bits}": numpy.dtype(f"<i{bits // 8}") for bits in (8, 16, 32, 64)},
     **{f"UINT{bits}": numpy.dtype(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
     "FP16": numpy.dtype("<f2"),
-    "BF16": numpy.dtype("<f4"),  # numpy has none: the numbers that BF16 has, as FP32, of which it is the upper half
+    # numpy has none: the numbers that BF16 has, as FP32, of which it is the upper half
+    "BF16": numpy.dtype("<f4"),
     "FP32": numpy.dtype("<f4"),
     "FP64": numpy.dtype("<f8"),
 }
@@ -61,15 +64,19 @@ def unfit(what: str, datatype: str) -> str:
 
 
 def to_array(values: Sequence[Json], datatype: str) -> tuple[Array, Faults]:
-    """Return Python's values in a datatype of numbers or booleans. A text that is a number is one, and a blank one is a missing
-    number: many programs put all values of a CSV file in quotes."""
+    """Return Python's values in a datatype of numbers or booleans. A text that is a number is one,
+    and a blank one is a missing number: many programs put all values of a CSV file in quotes."""
     kinds, is_float = set(map(type, values)), datatype in EXACT
     faults: Faults = {}
-    if not kinds <= ({bool} if datatype == "BOOL" else {int, float, type(None)} if is_float else {int}):
+    if not kinds <= (
+        {bool} if datatype == "BOOL" else {int, float, type(None)} if is_float else {int}
+    ):
         found: list[Json] = []
         for at, value in enumerate(values):
             try:
-                found.append(_boolean(value) if datatype == "BOOL" else _number(value, is_float=is_float))
+                found.append(
+                    _boolean(value) if datatype == "BOOL" else _number(value, is_float=is_float)
+                )
             except ValueError:
                 faults[at] = unfit(kind_of(value), datatype)
                 found.append(0)
@@ -97,18 +104,27 @@ def narrowed(values: Array, datatype: str) -> tuple[Array, Faults]:
             found = values.astype(kind)
         if datatype == "BF16":
             bits = found.view("<u4")
-            rounded = ((bits + numpy.uint32(0x7FFF) + (bits >> 16 & 1)) & numpy.uint32(0xFFFF0000)).view("<f4")
+            rounded = (
+                (bits + numpy.uint32(0x7FFF) + (bits >> 16 & 1)) & numpy.uint32(0xFFFF0000)
+            ).view("<f4")
             found = numpy.where(numpy.isnan(found), found, rounded)
         if values.dtype.kind == "f":
-            return found, faults_at(numpy.isinf(found) & numpy.isfinite(values), unfit("a number", datatype))
+            return found, faults_at(
+                numpy.isinf(found) & numpy.isfinite(values), unfit("a number", datatype)
+            )
         big = numpy.flatnonzero((values > EXACT[datatype]) | (values < -EXACT[datatype])).tolist()
         text = f"an integer, which datatype {datatype} cannot represent exactly"
         pairs = zip(big, found[big].tolist(), values[big].tolist(), strict=True)
         return found, {at: text for at, a, b in pairs if not math.isfinite(a) or int(a) != b}
-    low, high = (0, 1) if datatype == "BOOL" else (int(numpy.iinfo(kind).min), int(numpy.iinfo(kind).max))
+    low, high = (
+        (0, 1) if datatype == "BOOL" else (int(numpy.iinfo(kind).min), int(numpy.iinfo(kind).max))
+    )
     if values.dtype.kind == "f":
-        # The limits of 64 bits are powers of two, which are exact; one more than the largest value is.
-        misfits = ~((values >= float(low)) & (values < float(high + 1)) & (numpy.trunc(values) == values))
+        # The limits of 64 bits are powers of two, which are exact; one more than the largest value
+        # is.
+        misfits = ~(
+            (values >= float(low)) & (values < float(high + 1)) & (numpy.trunc(values) == values)
+        )
     elif len(values) and not (low <= int(values.min()) and int(values.max()) <= high):
         misfits = numpy.array([not low <= value <= high for value in values.tolist()])
     else:
@@ -124,7 +140,8 @@ def faults_at(misfits: Array, text: str) -> Faults:
 
 
 def to_bytes(values: Sequence[Json]) -> tuple[list[bytes], Faults]:
-    """Return values of the datatype BYTES: a text in UTF-8, an object with base64 as bytes, anything else as JSON text."""
+    """Return values of the datatype BYTES: a text in UTF-8, an object with base64 as bytes,
+    anything else as JSON text."""
     found, faults = list[bytes](), Faults()
     for at, value in enumerate(values):
         raw = value.encode() if isinstance(value, str) else bytes_in(value)
@@ -137,7 +154,9 @@ def to_bytes(values: Sequence[Json]) -> tuple[list[bytes], Faults]:
 def raw_of(values: TensorValues, datatype: str) -> bytes | memoryview:
     """Return the bytes of a tensor."""
     if isinstance(values, list):
-        return b"".join([part for value in values for part in (len(value).to_bytes(4, "little"), value)])
+        return b"".join(
+            [part for value in values for part in (len(value).to_bytes(4, "little"), value)]
+        )
     if not isinstance(values, numpy.ndarray):
         from runner.protocols.tensors.arrow_strings import strings_of  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
 
@@ -157,7 +176,9 @@ def from_raw(raw: bytes | memoryview, datatype: str, *, count: int) -> "Array | 
     kind = numpy.dtype("<u2") if datatype == "BF16" else KINDS[datatype]
     if len(raw) != kind.itemsize * count:
         expected = kind.itemsize * count
-        raise ValueError(f"the output has {len(raw)} bytes, but its shape and datatype require {expected}")
+        raise ValueError(
+            f"the output has {len(raw)} bytes, but its shape and datatype require {expected}"
+        )
     values = numpy.frombuffer(raw, kind)
     if datatype == "BF16":
         return (values.astype("<u4") << 16).view("<f4")
@@ -182,7 +203,8 @@ def _number(value: Json, *, is_float: bool) -> Json:
         return int(found)
     if isinstance(found, float) and is_float:
         return found
-    # 9007199254740993.0, as decimal columns are dumped: a text is exact, a number of JSON has been rounded.
+    # 9007199254740993.0, as decimal columns are dumped: a text is exact, a number of JSON has been
+    # rounded.
     if isinstance(found, float) and (isinstance(value, str) or abs(found) < EXACT["FP64"]):
         exact = Decimal(value.strip() if isinstance(value, str) else found)
         if exact.is_finite() and exact == int(exact):
@@ -230,7 +252,9 @@ def texts_of_rows(values: Array) -> list[bytes]:
     return [
         text
         for start in range(0, len(values), _AT_ONCE)
-        for text in orjson.dumps(values[start : start + _AT_ONCE], option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
+        for text in orjson.dumps(
+            values[start : start + _AT_ONCE], option=orjson.OPT_SERIALIZE_NUMPY
+        )[1:-1]
         .replace(border, line)
         .split(b"\n")
     ]

@@ -1,4 +1,5 @@
-"""Images as tensors: decoded, turned upright, and brought to the size and the layout of the model's input. Pure.
+"""Images as tensors: decoded, turned upright, and brought to the size and the layout of the model's
+input. Pure.
 
 Formats are those of Pillow. Imports it, so only runs with `decode: Image` load it.
 """
@@ -21,7 +22,8 @@ size."""
 _MODES: Final = {1: "L", 3: "RGB", 4: "RGBA"}
 
 _OPEN_ENDED: Final = ("I", "F")
-"""Modes whose pixels are integers and floats of 32 bits, such as heights: Pillow clips them to 0 to 255."""
+"""Modes whose pixels are integers and floats of 32 bits, such as heights: Pillow clips them to 0 to
+255."""
 
 
 def images_of(
@@ -32,12 +34,24 @@ def images_of(
 ) -> tuple[Array, Faults]:
     """Return the pixels of images one after the other, and why some are no images.
 
-    The dimensions are [channels, height, width], [height, width, channels] or [height, width]. Values of floats are between 0 and
-    1, others between 0 and 255. Raises ContractError for other dimensions, and for a datatype that cannot hold them.
+    The dimensions are [channels, height, width], [height, width, channels] or [height, width].
+    Values of floats are between 0 and 1, others between 0 and 255. Raises ContractError for other
+    dimensions, and for a datatype that cannot hold them.
     """
     height, width, channels = _sizes(dimensions)
     is_first = len(dimensions) == 3 and dimensions[0] == channels and dimensions[0] in _MODES
-    if datatype not in {"UINT8", "FP16", "FP32", "FP64", "INT16", "INT32", "INT64", "UINT16", "UINT32", "UINT64"}:
+    if datatype not in {
+        "UINT8",
+        "FP16",
+        "FP32",
+        "FP64",
+        "INT16",
+        "INT32",
+        "INT64",
+        "UINT16",
+        "UINT32",
+        "UINT64",
+    }:
         raise ContractError(
             f"tensors.inputs: images cannot be decoded as {datatype or 'any type'}; set datatype: UINT8 or FP32"
         )
@@ -57,7 +71,8 @@ def images_of(
 
 
 def _bytes_of(content: Any) -> bytes:  # Any: what a column has
-    """Return bytes as such, as base64, or in the struct of datasets (Hugging Face), whose path is not read; otherwise none."""
+    """Return bytes as such, as base64, or in the struct of datasets (Hugging Face), whose path is
+    not read; otherwise none."""
     if isinstance(content, dict) and "bytes" in content:
         content = content["bytes"]
     return content if isinstance(content, bytes) else bytes_in(content) or b""
@@ -88,10 +103,14 @@ def _pixels(content: bytes, mode: str, size: tuple[int, int]) -> Array:
                 upright = ImageOps.exif_transpose(image)
                 if upright.mode.startswith("I;16"):  # Pillow 13 makes 255 of all that is larger
                     upright = Image.fromarray((numpy.asarray(upright) >> 8).astype(numpy.uint8))
-                found: Array = numpy.asarray(upright.convert(mode).resize(size, Image.Resampling.BILINEAR))
+                found: Array = numpy.asarray(
+                    upright.convert(mode).resize(size, Image.Resampling.BILINEAR)
+                )
                 return found
     except Exception as error:  # Pillow's decoders raise many kinds
         raise ValueError(f"no image that can be decoded ({type(error).__name__})") from error
     if is_open_ended:
-        raise ValueError("an image whose pixels have 32 bits, of which it is not known what is white")
+        raise ValueError(
+            "an image whose pixels have 32 bits, of which it is not known what is white"
+        )
     raise ValueError(f"an image of {width} × {height} pixels, at most {MAX_PIXELS} are allowed")

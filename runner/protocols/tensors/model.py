@@ -10,7 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from inferrun.formats.record_errors import not_sent, with_record_errors
-from inferrun.plugins import Batch, InferenceError, MixedBatch, Model, ModelAbilities, Records, Results, Tensors
+from inferrun.plugins import (
+    Batch,
+    InferenceError,
+    MixedBatch,
+    Model,
+    ModelAbilities,
+    Records,
+    Results,
+    Tensors,
+)
 from runner.protocols.tensors.columns import groups_of
 from runner.protocols.tensors.datatypes import Faults
 from runner.protocols.tensors.signature import signature_of
@@ -39,11 +48,13 @@ class TensorModel(ABC, Generic[T]):
 
     @abstractmethod
     async def read_metadata(self) -> object:
-        """Return the model's metadata in the form of V2 REST; None if it has none. Raises InferenceError."""
+        """Return the model's metadata in the form of V2 REST; None if it has none. Raises
+        InferenceError."""
 
     @abstractmethod
     def made_of(self, records: Records) -> tuple[T, list[int], Faults]:
-        """Return the request for the records that can be sent, the positions of these, and why the others cannot be sent.
+        """Return the request for the records that can be sent, the positions of these, and why the
+        others cannot be sent.
 
         Raises MixedBatch.
         """
@@ -54,7 +65,8 @@ class TensorModel(ABC, Generic[T]):
 
     @property
     def max_records(self) -> int | None:
-        """One, if an input has no dimension for more records; otherwise what the server's configuration says."""
+        """One, if an input has no dimension for more records; otherwise what the server's
+        configuration says."""
         return 1 if self.signature.is_single else self.configured_records
 
     @property
@@ -76,28 +88,38 @@ class TensorModel(ABC, Generic[T]):
         self._describe(await self.read_metadata())
 
     def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
-        """Return the positions of the records with the same dimensions, for each request: a tensor has one shape."""
+        """Return the positions of the records with the same dimensions, for each request: a tensor
+        has one shape."""
         return groups_of(records, self.signature.inputs)
 
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the records that cannot be sent."""
         work = partial(self.made_of, batch.records)
-        is_slow = any(one.decodes_images for one in self.signature.inputs)  # Pillow lets other threads run
+        # Pillow lets other threads run
+        is_slow = any(one.decodes_images for one in self.signature.inputs)
         request, places, faults = await asyncio.to_thread(work) if is_slow else work()
         results = await self.infer(request, len(places)) if places else None
-        return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(batch))
+        return with_record_errors(
+            results, {at: not_sent(text) for at, text in faults.items()}, total=len(batch)
+        )
 
     def mismatch(self, records: Records) -> str:
-        """Return how the contract differs from the metadata; empty if it does not. Raises InferenceError if no record fits."""
+        """Return how the contract differs from the metadata; empty if it does not. Raises
+        InferenceError if no record fits."""
         try:
             _, places, faults = self.made_of(records)
         except MixedBatch:  # all of their dimensions fit
             places, faults = [0], {}
         if not places:
             raise InferenceError(
-                f"{self.target}: {faults[0]}; correct tensors.inputs, or the input", is_retryable=False
+                f"{self.target}: {faults[0]}; correct tensors.inputs, or the input",
+                is_retryable=False,
             )
-        return f"{self.target}: {'; '.join(self.signature.mismatches)}" if self.signature.mismatches else ""
+        return (
+            f"{self.target}: {'; '.join(self.signature.mismatches)}"
+            if self.signature.mismatches
+            else ""
+        )
 
     def note(self) -> str:
         """Return which inputs nothing feeds."""
@@ -113,7 +135,10 @@ class TensorModel(ABC, Generic[T]):
 
     @abstractmethod
     def use_type(self, stored: "pyarrow.DataType") -> None:
-        """Return predictions of this type, or JSON texts, which are converted when they are stored."""
+        """Return predictions of this type, or JSON texts, which are converted when they are
+        stored."""
 
     def _describe(self, metadata: object) -> None:
-        self.signature = signature_of(self.tensors, metadata, self._wanted, target=self.target, default=self.default)
+        self.signature = signature_of(
+            self.tensors, metadata, self._wanted, target=self.target, default=self.default
+        )

@@ -1,7 +1,8 @@
 """What a model takes and returns: the contract's tensors, completed by the model's metadata. Pure.
 
-The metadata decides datatype and shape. What the contract states is used instead of it; a difference is named before the first
-request. Without both, the datatype is FP32, as in the Krateo controller, and the shape that of the records.
+The metadata decides datatype and shape. What the contract states is used instead of it; a
+difference is named before the first request. Without both, the datatype is FP32, as in the Krateo
+controller, and the shape that of the records.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,10 +31,12 @@ class TensorSpec:
     """Empty: the values are sent as they are, in JSON."""
 
     dimensions: tuple[int, ...] | None = None
-    """Those of a record, without that of the batch; not positive if variable. None if nothing specifies them."""
+    """Those of a record, without that of the batch; not positive if variable. None if nothing
+    specifies them."""
 
     has_batch: bool = True
-    """Whether the tensor has a first dimension for the records. Without one, a request has one record."""
+    """Whether the tensor has a first dimension for the records. Without one, a request has one
+    record."""
 
     is_single: bool = False
     """Whether the metadata says that a request has one record: its first dimension is 1."""
@@ -47,7 +50,8 @@ class TensorSpec:
     """Whether the contract states the datatype."""
 
     is_instance: bool = False
-    """Whether it is part of an instance of V1: a single value is not an array, and bytes may be an object with their base64."""
+    """Whether it is part of an instance of V1: a single value is not an array, and bytes may be an
+    object with their base64."""
 
     decodes_images: bool = False
     """Whether the values are the content of images, and the tensor has their pixels."""
@@ -94,7 +98,8 @@ class Signature:
     inputs: tuple[TensorSpec, ...]
 
     outputs: tuple[OutputSpec, ...] = ()
-    """Those that become predictions. If the contract names none, the first one of the metadata, as far as it is known."""
+    """Those that become predictions. If the contract names none, the first one of the metadata, as
+    far as it is known."""
 
     is_chosen: bool = False
     """Whether the contract names the outputs, so that a prediction has a member for each."""
@@ -103,8 +108,8 @@ class Signature:
     """The parameters of each request."""
 
     mismatches: tuple[str, ...] = ()
-    """How the contract differs from the metadata, which may be wrong: MLServer's MLflow runtime calls outputs otherwise than their
-    answers do."""
+    """How the contract differs from the metadata, which may be wrong: MLServer's MLflow runtime
+    calls outputs otherwise than their answers do."""
 
     note: str = ""
     """Inputs of the metadata that nothing feeds: V2 does not say which of them are optional."""
@@ -125,24 +130,36 @@ class Signature:
         return self.outputs if self.is_chosen else ()
 
 
-def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str, default: str = "FP32") -> Signature:
-    """Compare the contract's tensors with the metadata. `wanted` is the name of an input that has none.
+def signature_of(
+    tensors: Tensors, metadata: object, wanted: str, *, target: str, default: str = "FP32"
+) -> Signature:
+    """Compare the contract's tensors with the metadata. `wanted` is the name of an input that has
+    none.
 
-    `default` is the datatype without metadata; empty for V1, which has none, and whose metadata is that of the saved model, so that
-    a name that it lacks is wrong. Raises ContractError with the field for that and for an input that is ambiguous, and
-    InferenceError for an unknown datatype. Metadata that lists no tensors says nothing.
+    `default` is the datatype without metadata; empty for V1, which has none, and whose metadata is
+    that of the saved model, so that a name that it lacks is wrong. Raises ContractError with the
+    field for that and for an input that is ambiguous, and InferenceError for an unknown datatype.
+    Metadata that lists no tensors says nothing.
     """
     known = _described(metadata, "inputs")
     inputs, mismatches = list[TensorSpec](), list[str]()
     for at, given in enumerate(tensors.inputs):
         field = f"tensors.inputs.{at}"
-        name = given.name or wanted or (next(iter(known)) if len(known) == 1 else "" if known else DEFAULT_INPUT)
+        name = (
+            given.name
+            or wanted
+            or (next(iter(known)) if len(known) == 1 else "" if known else DEFAULT_INPUT)
+        )
         if not name:
-            raise ContractError(f"{field}.name: required, because the model has the inputs {listed(known)}")
+            raise ContractError(
+                f"{field}.name: required, because the model has the inputs {listed(known)}"
+            )
         if not given.columns and len(tensors.inputs) > 1:
             raise ContractError(f"{field}.columns: required with several inputs")
         if any(name == one.name for one in inputs):
-            raise ContractError(f"{field}.name: {name!r} is named twice; name each input of the model once")
+            raise ContractError(
+                f"{field}.name: {name!r} is named twice; name each input of the model once"
+            )
         found, differs = _input(name, known.get(name, {}), given, field, default=default)
         inputs.append(found)
         mismatches += [differs] if differs else []
@@ -158,8 +175,14 @@ def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str
                 is_retryable=False,
             )
     names = [one.name for one in inputs]
-    unfed = [name for name in known if name not in names] if tensors.inputs or names[0] in known else []
-    note = f"its inputs {listed(unfed)} are fed by no column, so they must be optional" if unfed else ""
+    unfed = (
+        [name for name in known if name not in names] if tensors.inputs or names[0] in known else []
+    )
+    note = (
+        f"its inputs {listed(unfed)} are fed by no column, so they must be optional"
+        if unfed
+        else ""
+    )
     results = _described(metadata, "outputs")
     lacking = [
         f"tensors.{side}.{at}.name: the model has no {side[:-1]} {name!r}; it has {listed(described)}"
@@ -174,7 +197,9 @@ def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str
         raise ContractError(lacking[0])
     mismatches += lacking
     outputs = _outputs(tensors.outputs, results, has_batch=all(one.has_batch for one in inputs))
-    return Signature(tuple(inputs), outputs, bool(tensors.outputs), tensors.parameters, tuple(mismatches), note)
+    return Signature(
+        tuple(inputs), outputs, bool(tensors.outputs), tensors.parameters, tuple(mismatches), note
+    )
 
 
 def shape_of(tensor: Mapping[str, Any]) -> list[int]:  # Any: foreign JSON
@@ -190,9 +215,14 @@ def listed(names: "Sequence[str] | Mapping[str, object]") -> str:
 
 
 def _described(metadata: object, side: str) -> dict[str, dict[str, Any]]:  # Any: foreign JSON
-    """Return what a model's metadata says about its `inputs` or `outputs`, by their names; empty if it says nothing."""
+    """Return what a model's metadata says about its `inputs` or `outputs`, by their names; empty if
+    it says nothing."""
     found = metadata.get(side) if isinstance(metadata, dict) else None
-    return {str(one.get("name")): one for one in found if isinstance(one, dict)} if isinstance(found, list) else {}
+    return (
+        {str(one.get("name")): one for one in found if isinstance(one, dict)}
+        if isinstance(found, list)
+        else {}
+    )
 
 
 def _input(
@@ -208,13 +238,17 @@ def _input(
     shape = shape_of(metadata)
     differs = ""
     if given.datatype and datatype and given.datatype != datatype:
-        differs = f"{field}.datatype: {given.datatype}, but the model's metadata has {datatype[:16]}"
+        differs = (
+            f"{field}.datatype: {given.datatype}, but the model's metadata has {datatype[:16]}"
+        )
     dimensions, has_batch, source = _of_record(shape), True, _METADATA
     if given.shape is not None:
         source, has_batch = f"{field}.shape", given.shape[:1] == (-1,)
         dimensions = given.shape[1:] if has_batch else given.shape
         pairs = zip(given.shape, shape, strict=False)
-        if shape and (len(given.shape) != len(shape) or any(a != b and a > 0 and b > 0 for a, b in pairs)):
+        if shape and (
+            len(given.shape) != len(shape) or any(a != b and a > 0 and b > 0 for a, b in pairs)
+        ):
             differs = f"{field}.shape: {list(given.shape)}, but the model's metadata has {shape}"
     found = TensorSpec(
         name,
@@ -247,13 +281,23 @@ def _outputs(
 ) -> tuple[OutputSpec, ...]:
     found = dict[str, OutputSpec]()
     for at, one in enumerate(wanted or [OutputTensor(name=name) for name in list(known)[:1]]):
-        field, name, metadata = f"tensors.outputs.{at}", one.result_name or one.name, known.get(one.name, {})
+        field, name, metadata = (
+            f"tensors.outputs.{at}",
+            one.result_name or one.name,
+            known.get(one.name, {}),
+        )
         if name in found:
-            raise ContractError(f"{field}.resultName: {name!r} is the name of another output; choose another name")
+            raise ContractError(
+                f"{field}.resultName: {name!r} is the name of another output; choose another name"
+            )
         datatype = one.datatype or str(metadata.get("datatype") or "").upper()
         shape = shape_of(metadata) or None if one.shape is None else one.shape
-        dimensions = None if shape is None else (_of_record(shape) or ()) if has_batch else tuple(shape)
+        dimensions = (
+            None if shape is None else (_of_record(shape) or ()) if has_batch else tuple(shape)
+        )
         known_datatype = datatype if datatype in DATATYPES else ""
         is_binary = one.type == "Binary"
-        found[name] = OutputSpec(one.name, name, known_datatype, dimensions, is_binary, one.parameters, field)
+        found[name] = OutputSpec(
+            one.name, name, known_datatype, dimensions, is_binary, one.parameters, field
+        )
     return tuple(found.values())

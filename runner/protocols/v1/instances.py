@@ -1,4 +1,5 @@
-"""Records as instances of V1, which are any JSON values: with named inputs, objects with a member for each. Pure."""
+"""Records as instances of V1, which are any JSON values: with named inputs, objects with a member
+for each. Pure."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -17,12 +18,16 @@ from runner.protocols.tensors.signature import TensorSpec
 def instances_of(
     records: Records, inputs: Sequence[TensorSpec], given: Sequence[InputTensor]
 ) -> tuple[Sequence[bytes], list[int], Faults]:
-    """Return the instances of the records that can be sent, the positions of these, and why the others cannot be sent.
+    """Return the instances of the records that can be sent, the positions of these, and why the
+    others cannot be sent.
 
-    `given` is what the contract says about the inputs. Without it, a record is an instance, and a row of columns an array of
-    numbers, unless the metadata describes the input. JSON values without a datatype are sent as they are.
+    `given` is what the contract says about the inputs. Without it, a record is an instance, and a
+    row of columns an array of numbers, unless the metadata describes the input. JSON values without
+    a datatype are sent as they are.
     """
-    is_typed = any(one.datatype or one.dimensions is not None or one.decodes_images for one in inputs)
+    is_typed = any(
+        one.datatype or one.dimensions is not None or one.decodes_images for one in inputs
+    )
     is_json = isinstance(records, JsonRecords)
     if not given and (not is_typed or (is_json and json_texts(records)[0].startswith(b"{"))):
         return _whole(records)
@@ -30,13 +35,20 @@ def instances_of(
     if is_json and not is_typed:
         rows = decoded(records)
         fed = [[column.pylist() for column in columns_in(records, one, rows)] for one in inputs]
-        columns = [texts_of(one[0] if len(one) == 1 else list(map(list, zip(*one, strict=True)))) for one in fed]
+        columns = [
+            texts_of(one[0] if len(one) == 1 else list(map(list, zip(*one, strict=True))))
+            for one in fed
+        ]
     else:
         tensors, places, faults = tensors_of(records, inputs, is_json=True)
         columns = [_texts_of(one) for one in tensors]
     if len(columns) < 2 and not any(one.name for one in given):
         return columns[0] if columns else [], places, faults
-    return objects_of({one.name: texts for one, texts in zip(inputs, columns, strict=False)}), places, faults
+    return (
+        objects_of({one.name: texts for one, texts in zip(inputs, columns, strict=False)}),
+        places,
+        faults,
+    )
 
 
 def _whole(records: Records) -> tuple[Sequence[bytes], list[int], Faults]:
@@ -56,4 +68,5 @@ def _texts_of(tensor: Tensor) -> list[bytes]:
     """Return the values of each record as JSON text."""
     if isinstance(tensor.values, numpy.ndarray):
         return texts_of_rows(tensor.values.reshape(tensor.shape))
-    return texts_of(nested(cast("list[Json]", tensor.values), tensor.shape))  # bytes become texts when they are encoded
+    # bytes become texts when they are encoded
+    return texts_of(nested(cast("list[Json]", tensor.values), tensor.shape))

@@ -1,7 +1,8 @@
 """Sends batches to a model server with the V1 protocol. Each call is one try; the pipeline retries.
 
-A request is `{"instances": […]}` with one JSON value per record, which has a member for each named input. A response is
-`{"predictions": […]}` with one JSON value per instance. TensorFlow Serving describes the inputs and outputs of its models.
+A request is `{"instances": […]}` with one JSON value per record, which has a member for each named
+input. A response is `{"predictions": […]}` with one JSON value per instance. TensorFlow Serving
+describes the inputs and outputs of its models.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -48,12 +49,19 @@ class V1Rest(TensorModel[Sequence[bytes]]):
         self._head = b"{%b%b" % (rest, b"," if rest else b"")
 
     async def read_metadata(self) -> object:
-        """Read TensorFlow Serving's metadata. What the contract does not name must be the model's only input or output."""
+        """Read TensorFlow Serving's metadata. What the contract does not name must be the model's
+        only input or output."""
         url = f"{without_end(self._server.url, ':predict')}/metadata"
-        reply = await with_retries(lambda: self._server.exchange("GET", url), budget=self._server.limits.retry_seconds)
-        if reply.status != 200:  # not every server has it; the first request reports a missing model
+        reply = await with_retries(
+            lambda: self._server.exchange("GET", url), budget=self._server.limits.retry_seconds
+        )
+        # not every server has it; the first request reports a missing model
+        if reply.status != 200:
             return None
-        tensors, name = self.tensors, str(self.tensors.parameters.get("signature_name", "serving_default"))
+        tensors, name = (
+            self.tensors,
+            str(self.tensors.parameters.get("signature_name", "serving_default")),
+        )
         named = {"inputs": tensors.inputs, "outputs": tensors.outputs}
         found = metadata_in(reply.body, name)
         return {side: known for side, known in found.items() if named[side] or len(known) == 1}
@@ -74,7 +82,8 @@ class V1Rest(TensorModel[Sequence[bytes]]):
             raise invalid_response(self.target, "V1", reply.body, error) from error
 
     def predicted(self) -> "pyarrow.DataType | None":
-        """Return the type of a prediction, which is stored as the server returns it: a shape [-1, 1] is a list of one value."""
+        """Return the type of a prediction, which is stored as the server returns it: a shape [-1,
+        1] is a list of one value."""
         if not self.signature.outputs:
             return None
         from runner.protocols.tensors.arrow_answers import type_of  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
@@ -86,10 +95,14 @@ class V1Rest(TensorModel[Sequence[bytes]]):
 
 
 def metadata_in(body: bytes, signature: str) -> dict[str, list[Any]]:  # Any: JSON
-    """Return a signature in TensorFlow Serving's metadata of a model, in the form of V2; empty if it is not there."""
+    """Return a signature in TensorFlow Serving's metadata of a model, in the form of V2; empty if
+    it is not there."""
     try:
         found = orjson.loads(body)["metadata"]["signature_def"]["signature_def"][signature]
-        return {side: [_described(name, one) for name, one in found[side].items()] for side in ("inputs", "outputs")}
+        return {
+            side: [_described(name, one) for name, one in found[side].items()]
+            for side in ("inputs", "outputs")
+        }
     except (ValueError, LookupError, TypeError, AttributeError):
         return {}
 
@@ -118,7 +131,9 @@ def decode(body: bytes, signature: Signature, *, records: int) -> Results:
     # null stands for a number only where the output is one; in other objects it is a value
     numbers = {one.result_name for one in signature.outputs if one.datatype in KINDS}
     values = {name: [one[name] for one in predictions] for name in numbers}
-    errors = errors_of(predictions) | joined_errors({name: errors_of(column) for name, column in values.items()})
+    errors = errors_of(predictions) | joined_errors(
+        {name: errors_of(column) for name, column in values.items()}
+    )
     return Results(JsonRecords(texts_of(predictions)), errors)
 
 
@@ -126,7 +141,9 @@ def _wanted(prediction: Json, signature: Signature) -> dict[str, Json]:
     outputs = signature.outputs
     if not isinstance(prediction, dict) and len(outputs) == 1:
         return {outputs[0].result_name: prediction}  # a model with one output omits its name
-    if not isinstance(prediction, dict) or (missing := [one.name for one in outputs if one.name not in prediction]):
+    if not isinstance(prediction, dict) or (
+        missing := [one.name for one in outputs if one.name not in prediction]
+    ):
         names = missing if isinstance(prediction, dict) else [one.name for one in outputs]
         raise ValueError(f"it has no output {names[0]!r}")
     return {one.result_name: prediction[one.name] for one in outputs}
@@ -135,5 +152,7 @@ def _wanted(prediction: Json, signature: Signature) -> dict[str, Json]:
 @asynccontextmanager
 async def open_v1(model: Model, context: ModelContext) -> AsyncIterator[V1Rest]:
     """Open the protocol `v1`."""
-    async with open_model_server(model, predict_url(model.model_url, model.model_name), context) as server:
+    async with open_model_server(
+        model, predict_url(model.model_url, model.model_name), context
+    ) as server:
         yield V1Rest(server, model, context.contract.tensors)

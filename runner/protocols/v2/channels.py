@@ -1,6 +1,8 @@
-"""The connections of V2 over gRPC: several channels with one connection each, which are replaced after a while.
+"""The connections of V2 over gRPC: several channels with one connection each, which are replaced
+after a while.
 
-A Service chooses the replica for each connection, so a single one, which all calls could share, would use a single replica.
+A Service chooses the replica for each connection, so a single one, which all calls could share,
+would use a single replica.
 """
 
 import asyncio
@@ -27,15 +29,19 @@ class _Channel:
 class Channels:
     """Opens a channel for each call that is under way, up to a number."""
 
-    def __init__(self, open_channel: Callable[[], Awaitable[grpc.aio.Channel]], *, lifetime: float) -> None:
-        """`open_channel` resolves the server's name and returns a channel to one of its addresses."""
+    def __init__(
+        self, open_channel: Callable[[], Awaitable[grpc.aio.Channel]], *, lifetime: float
+    ) -> None:
+        """`open_channel` resolves the server's name and returns a channel to one of its
+        addresses."""
         self._open = open_channel
         self._lifetime = lifetime
         self._channels: list[_Channel] = []
 
     @asynccontextmanager
     async def channel(self) -> AsyncIterator[grpc.aio.Channel]:
-        """A channel for one call. If the server is unavailable, the caller's next call gets a new one."""
+        """A channel for one call. If the server is unavailable, the caller's next call gets a new
+        one."""
         taken = await self._take()
         taken.calls += 1
         try:

@@ -26,8 +26,11 @@ class V2Client(TensorModel[list[Tensor]]):
     _stored: "pyarrow.DataType | None" = None
 
     @abstractmethod
-    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[ModelOutput]]]:
-        """Send one request, and return the response, and what reads its outputs or raises ValueError. Raises Fault."""
+    async def exchange(
+        self, tensors: list[Tensor]
+    ) -> tuple[bytes, Callable[[], list[ModelOutput]]]:
+        """Send one request, and return the response, and what reads its outputs or raises
+        ValueError. Raises Fault."""
 
     def made_of(self, records: Records) -> tuple[list[Tensor], list[int], Faults]:
         """Return the tensors."""
@@ -37,7 +40,13 @@ class V2Client(TensorModel[list[Tensor]]):
         """Send one request."""
         response, outputs = await self.exchange(request)
         try:
-            return results_of(outputs(), self.signature, records=records, is_typed=self._is_typed, stored=self._stored)
+            return results_of(
+                outputs(),
+                self.signature,
+                records=records,
+                is_typed=self._is_typed,
+                stored=self._stored,
+            )
         except ValueError as error:
             raise invalid_response(self.target, "V2", response, error) from error
 

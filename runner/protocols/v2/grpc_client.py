@@ -1,8 +1,8 @@
 """V2 over gRPC, with the values as bytes, and the question whether a model is ready.
 
-gRPC's own resolver is not used: the name is resolved here for each channel, its
-addresses are judged under the policy of all connections of the runner, and the channel gets the addresses that were judged. The
-proxies of the environment are not used.
+gRPC's own resolver is not used: the name is resolved here for each channel, its addresses are
+judged under the policy of all connections of the runner, and the channel gets the addresses that
+were judged. The proxies of the environment are not used.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -51,11 +51,16 @@ from runner.protocols.v2.grpc_messages import (
 
 _FIELD: Final = "kserve.modelUrl"
 
-_CREDENTIALS: Final = "the server requires credentials; check the Secret that kserve.credentialsRef names"
+_CREDENTIALS: Final = (
+    "the server requires credentials; check the Secret that kserve.credentialsRef names"
+)
 _LOG: Final = "see the log of the model server"
 
 _FAILURES: Final = {
-    grpc.StatusCode.UNAVAILABLE: (FaultKind.UNAVAILABLE, "check that the server is running and ready"),
+    grpc.StatusCode.UNAVAILABLE: (
+        FaultKind.UNAVAILABLE,
+        "check that the server is running and ready",
+    ),
     grpc.StatusCode.ABORTED: (FaultKind.BUSY, _LOG),
     grpc.StatusCode.RESOURCE_EXHAUSTED: (FaultKind.BUSY, _LOG),
     grpc.StatusCode.CANCELLED: (FaultKind.LOST, _LOG),
@@ -68,7 +73,10 @@ _FAILURES: Final = {
     grpc.StatusCode.INTERNAL: (FaultKind.SERVER_ERROR, _LOG),
     grpc.StatusCode.UNKNOWN: (FaultKind.SERVER_ERROR, _LOG),
     grpc.StatusCode.DATA_LOSS: (FaultKind.SERVER_ERROR, _LOG),
-    grpc.StatusCode.NOT_FOUND: (FaultKind.NOT_SERVED, "check kserve.modelName and that the model is loaded"),
+    grpc.StatusCode.NOT_FOUND: (
+        FaultKind.NOT_SERVED,
+        "check kserve.modelName and that the model is loaded",
+    ),
     grpc.StatusCode.UNIMPLEMENTED: (
         FaultKind.NOT_SERVED,
         "check that the port of kserve.modelUrl is that of V2 over gRPC",
@@ -78,16 +86,25 @@ _FAILURES: Final = {
 }
 """What a status means, and what to do about it."""
 
-# What gRPC says about a message over the limit of its receiver, a connection that was closed during a call, a server that accepts
-# no connection, and one whose certificate no known authority has signed.
+# What gRPC says about a message over the limit of its receiver, a connection that was closed during
+# a call, a server that accepts no connection, and one whose certificate no known authority has
+# signed.
 _TOO_LARGE: Final = "larger than max"
 _CUT_OFF: Final = ("Socket closed", "Connection reset", "Broken pipe")
 _UNCONNECTED: Final = "ailed to connect"
 _UNVERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
 
-_WITHOUT_METADATA: Final = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNKNOWN)
+_WITHOUT_METADATA: Final = (
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.UNKNOWN,
+)
 
-_AWAKE: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
+_AWAKE: Final = (
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNIMPLEMENTED,
+)
 """The server asks for credentials, or does not say whether models are ready."""
 
 
@@ -111,7 +128,9 @@ class GrpcServer:
         self._roots = root_certificates_of(model, endpoints)
         self._certificate = client_certificate_of(endpoints)
         self._credentials = credentials
-        self._headers = ModelHeaders(model, endpoints, has_secrets=credentials is not None, is_grpc=True)
+        self._headers = ModelHeaders(
+            model, endpoints, has_secrets=credentials is not None, is_grpc=True
+        )
         if credentials is not None:
             check_one_authorization(self._headers, credentials)
         if proxy_of(model, endpoints):
@@ -125,30 +144,39 @@ class GrpcServer:
             ready = is_ready(await self.call(READY, name_request(self.model)))
         except (Fault, InferenceError) as error:
             if isinstance(error.__cause__, AddressRefused):
-                raise Refused(str(error.__cause__), kind=FaultKind.FAILED, was_sent=False) from error
+                raise Refused(
+                    str(error.__cause__), kind=FaultKind.FAILED, was_sent=False
+                ) from error
             seen = str(error.error if isinstance(error, Fault) else error)
             return Readiness(is_ready=_status_of(error) in _AWAKE, seen=seen)
         except ValueError as error:
             return Readiness(is_ready=False, seen=f"invalid response: {error}")
-        return Readiness(is_ready=ready, seen="the model is ready" if ready else "the model is not ready")
+        return Readiness(
+            is_ready=ready, seen="the model is ready" if ready else "the model is not ready"
+        )
 
     async def call(self, method: str, request: bytes) -> bytes:
         """Call a method, once. Raises Fault and InferenceError."""
         try:
             async with self.channels.channel() as channel:
-                call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
+                call = channel.unary_unary(
+                    method, request_serializer=None, response_deserializer=None
+                )
                 value = self._credentials.authorization() if self._credentials else ""
                 given = {name.lower(): text for name, text in self._headers.current().items()}
                 given |= {"authorization": value} if value else {}
                 given.pop("host", "")  # it is the authority of the channel
                 metadata = tuple(given.items()) or None
-                response: bytes | None = await call(request, timeout=self.limits.request_timeout, metadata=metadata)
+                response: bytes | None = await call(
+                    request, timeout=self.limits.request_timeout, metadata=metadata
+                )
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
         return response or b""  # None: the call succeeded without a message
 
     def _failure(self, error: grpc.aio.AioRpcError) -> Exception:
-        """Describe a failure by its status. gRPC's text is not shown: servers repeat records in it."""
+        """Describe a failure by its status. gRPC's text is not shown: servers repeat records in
+        it."""
         code, details = error.code(), error.details() or ""
         kind, fix = _FAILURES.get(code, (FaultKind.FAILED, _LOG))
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
@@ -173,10 +201,16 @@ class GrpcServer:
             addresses = await self._connections.resolve(host, port)
         except OSError as error:
             kind = FaultKind.FAILED if isinstance(error, AddressRefused) else FaultKind.UNAVAILABLE
-            failed = InferenceError(f"{self.target}: {describe_socket_failure(error, host=host, port=port)}")
+            failed = InferenceError(
+                f"{self.target}: {describe_socket_failure(error, host=host, port=port)}"
+            )
             raise Fault(failed, kind=kind, was_sent=False) from error
         is_ipv6 = ":" in addresses[0]
-        same = [f"[{one}]:{port}" if is_ipv6 else f"{one}:{port}" for one in addresses if (":" in one) == is_ipv6]
+        same = [
+            f"[{one}]:{port}" if is_ipv6 else f"{one}:{port}"
+            for one in addresses
+            if (":" in one) == is_ipv6
+        ]
         target = f"{'ipv6' if is_ipv6 else 'ipv4'}:{','.join(same)}"
         headers = {name.lower(): text for name, text in self._headers.current().items()}
         authority = headers.get("host") or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
@@ -184,7 +218,8 @@ class GrpcServer:
             ("grpc.default_authority", authority),
             ("grpc.enable_http_proxy", 0),
             ("grpc.enable_retries", 0),
-            ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels would share a connection
+            # otherwise all channels would share a connection
+            ("grpc.use_local_subchannel_pool", 1),
             ("grpc.service_config_disable_resolution", 1),
             ("grpc.max_send_message_length", -1),
             ("grpc.max_receive_message_length", self.limits.response_bytes),
@@ -192,8 +227,13 @@ class GrpcServer:
         if self._url.scheme == "grpc":
             return grpc.aio.insecure_channel(target, options=options)
         key, chain = self._certificate or (None, None)
-        named = [*options, ("grpc.ssl_target_name_override", urlsplit(f"//{authority}").hostname or host)]
-        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(self._roots, key, chain), options=named)
+        named = [
+            *options,
+            ("grpc.ssl_target_name_override", urlsplit(f"//{authority}").hostname or host),
+        ]
+        return grpc.aio.secure_channel(
+            target, grpc.ssl_channel_credentials(self._roots, key, chain), options=named
+        )
 
 
 def _status_of(error: Exception) -> grpc.StatusCode | None:
@@ -230,7 +270,9 @@ class V2Grpc(V2Client):
         server = self._server
         request = name_request(server.model)
         try:
-            found = await with_retries(lambda: server.call(METADATA, request), budget=server.limits.retry_seconds)
+            found = await with_retries(
+                lambda: server.call(METADATA, request), budget=server.limits.retry_seconds
+            )
             return metadata_of(found)
         except ValueError as error:
             raise InferenceError(f"{self.target} returned invalid metadata: {error}") from error
@@ -239,7 +281,9 @@ class V2Grpc(V2Client):
                 return None  # the first request reports a model that does not exist
             raise
 
-    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[ModelOutput]]]:
+    async def exchange(
+        self, tensors: list[Tensor]
+    ) -> tuple[bytes, Callable[[], list[ModelOutput]]]:
         """Send one request."""
         request = infer_request(self._server.model, tensors, self.signature)
         tensors.clear()  # the request has the values, and the response may take long
@@ -251,7 +295,9 @@ class V2Grpc(V2Client):
 async def _open_server(
     model: Model, limits: Limits, *, endpoints: Path, credentials: ModelCredentials | None = None
 ) -> AsyncIterator[GrpcServer]:
-    server = GrpcServer(model, await open_connections(limits), limits, endpoints=endpoints, credentials=credentials)
+    server = GrpcServer(
+        model, await open_connections(limits), limits, endpoints=endpoints, credentials=credentials
+    )
     try:
         yield server
     finally:
@@ -263,7 +309,9 @@ async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Grpc
     """Open the protocol `grpc-v2`."""
     folder = context.credentials_dir
     credentials = ModelCredentials(folder)
-    async with _open_server(model, context.limits, endpoints=folder.parent, credentials=credentials) as server:
+    async with _open_server(
+        model, context.limits, endpoints=folder.parent, credentials=credentials
+    ) as server:
         yield V2Grpc(server, model, context.contract.tensors)
 
 
@@ -271,7 +319,8 @@ async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Grpc
 async def open_grpc_probe(
     model: Model, limits: Limits, *, seconds: float, endpoints: Path
 ) -> AsyncIterator[Callable[[], Awaitable[Readiness]]]:
-    """A function that asks once whether the model is ready, with that time limit and no credentials. It raises Refused."""
+    """A function that asks once whether the model is ready, with that time limit and no
+    credentials. It raises Refused."""
     limits = limits.model_copy(update={"request_timeout": seconds})
     async with _open_server(model, limits, endpoints=endpoints) as server:
         yield server.probe

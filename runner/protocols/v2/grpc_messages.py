@@ -1,4 +1,5 @@
-"""The messages of V2 over gRPC, as bytes. Pure. Their classes are generated from `inference.proto`."""
+"""The messages of V2 over gRPC, as bytes. Pure. Their classes are generated from
+`inference.proto`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,24 +24,36 @@ M = TypeVar("M", bound=Message)
 def infer_request(model: str, tensors: Sequence[Tensor], signature: Signature) -> bytes:
     """Return a ModelInferRequest."""
     request = messages.ModelInferRequest(
-        model_name=model, raw_input_contents=[bytes(raw_of(one.values, one.datatype)) for one in tensors]
+        model_name=model,
+        raw_input_contents=[bytes(raw_of(one.values, one.datatype)) for one in tensors],
     )
     _set(request.parameters, signature.parameters)
     for one in tensors:
-        _set(request.inputs.add(name=one.name, datatype=one.datatype, shape=one.shape).parameters, one.parameters)
+        _set(
+            request.inputs.add(name=one.name, datatype=one.datatype, shape=one.shape).parameters,
+            one.parameters,
+        )
     for output in signature.requested:
         _set(request.outputs.add(name=output.name).parameters, output.parameters)
     return request.SerializeToString()
 
 
-def _set(parameters: "Any", values: Mapping[str, bool | int | str]) -> None:  # Any: a map of messages
+# Any: a map of messages
+def _set(parameters: "Any", values: Mapping[str, bool | int | str]) -> None:
     for name, value in values.items():
-        kind = "bool_param" if isinstance(value, bool) else "int64_param" if isinstance(value, int) else "string_param"
+        kind = (
+            "bool_param"
+            if isinstance(value, bool)
+            else "int64_param"
+            if isinstance(value, int)
+            else "string_param"
+        )
         setattr(parameters[name], kind, value)
 
 
 def name_request(model: str) -> bytes:
-    """Return a ModelReadyRequest, which is the same as a ModelMetadataRequest: a field 1 with the name of the model."""
+    """Return a ModelReadyRequest, which is the same as a ModelMetadataRequest: a field 1 with the
+    name of the model."""
     return messages.ModelReadyRequest(name=model).SerializeToString()
 
 
@@ -53,13 +66,17 @@ def metadata_of(message: bytes) -> dict[str, Any]:  # Any: the JSON form
     """Return a ModelMetadataResponse in the form of V2 REST. Raises ValueError."""
     found = _parsed(messages.ModelMetadataResponse(), message)
     return {
-        side: [{"name": one.name, "datatype": one.datatype, "shape": list(one.shape)} for one in tensors]
+        side: [
+            {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)}
+            for one in tensors
+        ]
         for side, tensors in (("inputs", found.inputs), ("outputs", found.outputs))
     }
 
 
 def decode_response(message: bytes) -> list[ModelOutput]:
-    """Return the outputs of a ModelInferResponse. Raises ValueError with what violates the protocol."""
+    """Return the outputs of a ModelInferResponse. Raises ValueError with what violates the
+    protocol."""
     response = _parsed(messages.ModelInferResponse(), message)
     found, raws = response.outputs, response.raw_output_contents
     if raws and len(raws) != len(found):
@@ -71,7 +88,9 @@ def decode_response(message: bytes) -> list[ModelOutput]:
             values = from_raw(raws[at], datatype, count=math.prod(shape))
             outputs.append(ModelOutput(one.name, datatype, shape, values))
         else:
-            values = [] if 0 in shape and not one.contents.ListFields() else _values_in(one.contents)
+            values = (
+                [] if 0 in shape and not one.contents.ListFields() else _values_in(one.contents)
+            )
             outputs.append(ModelOutput(one.name, datatype, shape, values, is_json=True))
     return outputs
 

@@ -36,15 +36,20 @@ class V2Rest(V2Client):
         """Read the model's metadata, and ask whether the server takes bytes."""
         server = self._server
         reply = await with_retries(
-            lambda: server.exchange("GET", without_end(server.url, "/infer")), budget=server.limits.retry_seconds
+            lambda: server.exchange("GET", without_end(server.url, "/infer")),
+            budget=server.limits.retry_seconds,
         )
         if reply.status != 200:
-            # Not every server has metadata; if the model itself is missing, the first request reports it.
-            _log.info("the model has no metadata; assuming shape [n, m]", extra={"status": reply.status})
+            # Not every server has metadata; if the model itself is missing, the first request
+            # reports it.
+            _log.info(
+                "the model has no metadata; assuming shape [n, m]", extra={"status": reply.status}
+            )
         if url := server_url(server.url):
             try:
                 found = _json_of(await server.exchange("GET", url))
-            except Fault:  # a server without metadata of its own; the requests themselves are retried
+            except Fault:
+                # a server without metadata of its own; the requests themselves are retried
                 found = None
             extensions = found.get("extensions") if isinstance(found, dict) else None
             self.is_json = not (isinstance(extensions, list) and EXTENSION in extensions)
@@ -52,15 +57,22 @@ class V2Rest(V2Client):
         return _json_of(reply)
 
     async def _max_batch_size(self) -> int | None:
-        """Return the most records in a request, which the configuration of a model says that Triton has; None without one."""
+        """Return the most records in a request, which the configuration of a model says that Triton
+        has; None without one."""
         try:
-            found = _json_of(await self._server.exchange("GET", f"{without_end(self._server.url, '/infer')}/config"))
+            found = _json_of(
+                await self._server.exchange(
+                    "GET", f"{without_end(self._server.url, '/infer')}/config"
+                )
+            )
         except Fault:
             return None
         most = found.get("max_batch_size") if isinstance(found, dict) else None
         return most if type(most) is int and most > 0 else None  # 0: the model does not batch
 
-    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[ModelOutput]]]:
+    async def exchange(
+        self, tensors: list[Tensor]
+    ) -> tuple[bytes, Callable[[], list[ModelOutput]]]:
         """Send one request."""
         body: Body
         headers: Mapping[str, str] = JSON_HEADERS
@@ -89,5 +101,7 @@ def _json_of(reply: Response) -> object:
 @asynccontextmanager
 async def open_v2(model: Model, context: ModelContext) -> AsyncIterator[V2Rest]:
     """Open the protocol `v2`."""
-    async with open_model_server(model, infer_url(model.model_url, model.model_name), context) as server:
+    async with open_model_server(
+        model, infer_url(model.model_url, model.model_name), context
+    ) as server:
         yield V2Rest(server, model, context.contract.tensors)

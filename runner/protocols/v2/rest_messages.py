@@ -1,5 +1,5 @@
-"""Requests and responses of V2 over REST: in JSON, or with the binary tensor data extension, a JSON header and the values as bytes
-after it. Pure.
+"""Requests and responses of V2 over REST: in JSON, or with the binary tensor data extension, a JSON
+header and the values as bytes after it. Pure.
 
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
 """
@@ -28,9 +28,11 @@ _BASE64 = "base64"
 
 
 def encode_json(tensors: Sequence[Tensor], signature: Signature) -> bytes:
-    """Return the body of an infer request. Values are in a flat array, which every server accepts; NaN is null."""
+    """Return the body of an infer request. Values are in a flat array, which every server accepts;
+    NaN is null."""
     inputs = b",".join(
-        b'%b,"data":%b}' % (orjson.dumps(_head_of(one))[:-1], one.text or text_of(one.values)) for one in tensors
+        b'%b,"data":%b}' % (orjson.dumps(_head_of(one))[:-1], one.text or text_of(one.values))
+        for one in tensors
     )
     rest = b""
     if signature.parameters:
@@ -47,7 +49,11 @@ def _requested(output: OutputSpec, **parameters: bool) -> dict[str, object]:
 
 def _head_of(tensor: Tensor, **parameters: int) -> dict[str, object]:
     """Return what describes a tensor, without its values."""
-    head: dict[str, object] = {"name": tensor.name, "shape": list(tensor.shape), "datatype": tensor.datatype}
+    head: dict[str, object] = {
+        "name": tensor.name,
+        "shape": list(tensor.shape),
+        "datatype": tensor.datatype,
+    }
     if merged := {**tensor.parameters, **parameters}:
         head["parameters"] = merged
     return head
@@ -60,11 +66,15 @@ def text_of(values: TensorValues) -> bytes:
     return orjson.dumps([value.decode() for value in cast("list[bytes]", values)])
 
 
-def encode_bytes(tensors: Sequence[Tensor], signature: Signature) -> tuple[list[memoryview], dict[str, str]]:
+def encode_bytes(
+    tensors: Sequence[Tensor], signature: Signature
+) -> tuple[list[memoryview], dict[str, str]]:
     """Return the body, whose parts are not copied, and the headers of an infer request."""
     raws = [raw_of(one.values, one.datatype) for one in tensors]
     request: dict[str, object] = {
-        "inputs": [_head_of(one, binary_data_size=len(raw)) for one, raw in zip(tensors, raws, strict=True)],
+        "inputs": [
+            _head_of(one, binary_data_size=len(raw)) for one, raw in zip(tensors, raws, strict=True)
+        ],
         "parameters": {**signature.parameters, "binary_data_output": True},
     }
     if signature.requested:
@@ -81,7 +91,8 @@ def encode_bytes(tensors: Sequence[Tensor], signature: Signature) -> tuple[list[
 
 
 def decode_response(body: bytes, headers: Mapping[str, str]) -> list[ModelOutput]:
-    """Return the outputs, whose values are bytes or JSON. Raises ValueError with what violates the protocol."""
+    """Return the outputs, whose values are bytes or JSON. Raises ValueError with what violates the
+    protocol."""
     length = headers.get(HEADER_LENGTH, "")
     if not length:
         return outputs_in(body, _output_of)
@@ -97,19 +108,26 @@ def decode_response(body: bytes, headers: Mapping[str, str]) -> list[ModelOutput
             return _output_of(output)
         raw, at = body[at : at + size], at + size
         datatype, shape = str(output.get("datatype", "")).upper(), shape_of(output)
-        return ModelOutput(str(output.get("name")), datatype, shape, from_raw(raw, datatype, count=math.prod(shape)))
+        return ModelOutput(
+            str(output.get("name")),
+            datatype,
+            shape,
+            from_raw(raw, datatype, count=math.prod(shape)),
+        )
 
     found = outputs_in(body[:at], read)
     if at != len(body):
-        raise ValueError(f"the sizes of the outputs end at byte {at}, but the response has {len(body)} bytes")
+        raise ValueError(
+            f"the sizes of the outputs end at byte {at}, but the response has {len(body)} bytes"
+        )
     return found
 
 
 def _output_of(output: Mapping[str, Any]) -> ModelOutput:  # Any: foreign JSON
     """Return an output whose values are JSON. Raises ValueError.
 
-    One of a shape without values may have no data: Triton 2.51.0 answers so, in plain JSON although bytes were asked for, if all
-    outputs are empty.
+    One of a shape without values may have no data: Triton 2.51.0 answers so, in plain JSON although
+    bytes were asked for, if all outputs are empty.
     """
     data, shape = output.get("data"), shape_of(output)
     if data is None and 0 in shape:
@@ -119,7 +137,11 @@ def _output_of(output: Mapping[str, Any]) -> ModelOutput:  # Any: foreign JSON
     values: list[Json] = flat_of(data, shape)
     name, datatype = str(output.get("name")), str(output.get("datatype", "")).upper()
     parameters = output.get("parameters")
-    if datatype == "BYTES" and isinstance(parameters, dict) and parameters.get("content_type") == _BASE64:
+    if (
+        datatype == "BYTES"
+        and isinstance(parameters, dict)
+        and parameters.get("content_type") == _BASE64
+    ):
         return ModelOutput(name, datatype, shape, [_decoded(one) for one in values])
     return ModelOutput(name, datatype, shape, values, is_json=True)
 

@@ -1,9 +1,11 @@
 """Opens files and folders of a claim without leaving it: a link that points outside is refused.
 
-Whoever may write to a claim may put a link on it, and the runner's container contains other files: mounted Secrets, its own
-temporary files. Each component of a path is opened relative to the one before. Links within the claim are followed.
+Whoever may write to a claim may put a link on it, and the runner's container contains other files:
+mounted Secrets, its own temporary files. Each component of a path is opened relative to the one
+before. Links within the claim are followed.
 
-An opened folder is used through `/proc/self/fd`, so that it stays the same folder whatever happens to its name.
+An opened folder is used through `/proc/self/fd`, so that it stays the same folder whatever happens
+to its name.
 """
 
 import errno
@@ -29,7 +31,8 @@ class LinkOutside(OSError):
 
 @contextmanager
 def opened_folder(root: Path, path: str, *, create: bool = False) -> Iterator[Path]:
-    """A folder below `root`, valid inside the context; with `create`, missing folders are created and made durable.
+    """A folder below `root`, valid inside the context; with `create`, missing folders are created
+    and made durable.
 
     Raises OSError: FileNotFoundError, NotADirectoryError or LinkOutside.
     """
@@ -75,7 +78,8 @@ def _open_folder(root: Path, path: str, *, create: bool = False) -> int:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file of an opened folder for reading. Raises OSError, also for a link, and for what is not a file, such as a pipe."""
+    """Open a file of an opened folder for reading. Raises OSError, also for a link, and for what is
+    not a file, such as a pipe."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -84,7 +88,8 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def split_last(root: Path, path: str) -> tuple[str, str]:
-    """The folder and the name of a file below `root`, after its links have been followed. Raises OSError."""
+    """The folder and the name of a file below `root`, after its links have been followed. Raises
+    OSError."""
     folder, name = _parent_of(path), PurePosixPath(path).name
     for _ in range(_MAX_LINKS):
         handle = _open_folder(root, folder)

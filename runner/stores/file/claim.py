@@ -1,7 +1,8 @@
-"""The files of a claim to which a run writes. A finished file gets its name at once, and is durable before and with its name.
+"""The files of a claim to which a run writes. A finished file gets its name at once, and is durable
+before and with its name.
 
-So a visible name always stands for complete content, regardless of which attempt wrote it and of crashes. No link is followed out
-of the claim.
+So a visible name always stands for complete content, regardless of which attempt wrote it and of
+crashes. No link is followed out of the claim.
 """
 
 import ctypes
@@ -24,17 +25,26 @@ from runner.stores.file.beneath import LinkOutside, open_file, opened_folder
 
 _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
-_UNSUPPORTED: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK, errno.EIO})
-"""What file systems answer to what they cannot do: rclone 1.60 mounts with EIO, 1.76 with EPERM, s3fs 1.90 with EOPNOTSUPP."""
+_UNSUPPORTED: Final = frozenset(
+    {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK, errno.EIO}
+)
+"""What file systems answer to what they cannot do: rclone 1.60 mounts with EIO, 1.76 with EPERM,
+s3fs 1.90 with EOPNOTSUPP."""
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ClaimFiles:
-    """The files below the root of a claim. What is written is in a hidden file beside its name until it is complete."""
+    """The files below the root of a claim. What is written is in a hidden file beside its name
+    until it is complete."""
 
     def __init__(
-        self, root: Path, spec: FileStorage, *, side: str = "output", error: type[RunnerError] = OutputError
+        self,
+        root: Path,
+        spec: FileStorage,
+        *,
+        side: str = "output",
+        error: type[RunnerError] = OutputError,
     ) -> None:
         """`side`: the part of the contract; what another run has committed is only read."""
         self._root = root
@@ -42,8 +52,8 @@ class ClaimFiles:
         self._side = side
         self._error = error
         self._process = uuid.uuid4().hex
-        """In the names of drafts. Another process must not open them, not even of the same Pod: one that died may have left a link
-        to a file that has its name already."""
+        """In the names of drafts. Another process must not open them, not even of the same Pod: one
+        that died may have left a link to a file that has its name already."""
 
     def create(self, name: str, content: bytes) -> bool:
         """Store a file unless the name exists; return False if it does, with another content."""
@@ -84,7 +94,9 @@ class ClaimFiles:
                     found += self.list_below(f"{folder}{one.name}/")
                     continue
                 with suppress(FileNotFoundError):  # deleted a moment ago
-                    found.append(ListedFile(folder + one.name, one.stat(follow_symlinks=False).st_size))
+                    found.append(
+                        ListedFile(folder + one.name, one.stat(follow_symlinks=False).st_size)
+                    )
         return found
 
     def put(self, name: str, content: bytes | Path) -> None:
@@ -97,16 +109,22 @@ class ClaimFiles:
         """Delete files, and then their folders if nothing else is in them."""
         for name in names:
             parent, last = _split(name)
-            with self._errors(), suppress(FileNotFoundError), opened_folder(self._root, parent) as folder:
+            with (
+                self._errors(),
+                suppress(FileNotFoundError),
+                opened_folder(self._root, parent) as folder,
+            ):
                 (folder / last).unlink()
         for parent, last in {_split(_split(name)[0]) for name in names}:
             with suppress(OSError), opened_folder(self._root, parent) as folder:
                 (folder / last).rmdir()
 
     def check(self, folder: str) -> None:
-        """Verify that names can be published exclusively, in the deepest folder of the path that exists.
+        """Verify that names can be published exclusively, in the deepest folder of the path that
+        exists.
 
-        Some FUSE and network file systems offer neither hard links nor no-replace renames, or replace the existing name.
+        Some FUSE and network file systems offer neither hard links nor no-replace renames, or
+        replace the existing name.
         """
         with self._errors():
             for parent in (folder, *map(str, PurePosixPath(folder).parents)):
@@ -139,7 +157,8 @@ class ClaimFiles:
 
     @contextmanager
     def _drafted(self, name: str, content: bytes | Path) -> Iterator[tuple[Path, Path, Path]]:
-        """Write durable content; return the folder, the draft, which is deleted afterwards, and the final path."""
+        """Write durable content; return the folder, the draft, which is deleted afterwards, and the
+        final path."""
         parent, last = _split(name)
         with opened_folder(self._root, parent, create=True) as folder:
             draft = folder / f".{last}.{self._process}"
@@ -191,7 +210,8 @@ def _sync(folder: Path) -> None:
 
 
 def _publish(draft: Path, final: Path) -> bool:
-    """Give a draft its final name, atomically; False if that name exists. The draft may still exist afterwards.
+    """Give a draft its final name, atomically; False if that name exists. The draft may still exist
+    afterwards.
 
     File systems without hard links have Linux's renameat2, which Python does not expose.
     """
@@ -210,7 +230,10 @@ def _publish(draft: Path, final: Path) -> bool:
     code = ctypes.get_errno()
     if code == errno.EEXIST:
         return False
-    raise OSError(code, f"the file system supports neither hard links nor no-replace renames ({os.strerror(code)})")
+    raise OSError(
+        code,
+        f"the file system supports neither hard links nor no-replace renames ({os.strerror(code)})",
+    )
 
 
 def _fix(error: OSError) -> str:
@@ -219,10 +242,16 @@ def _fix(error: OSError) -> str:
             return "the runner runs as user 65532; make the volume writable for that user or group"
         case errno.ELOOP:
             is_folder = isinstance(error, LinkOutside)
-            return "replace the link with a folder" if is_folder else "remove the links from the folder of the run"
+            return (
+                "replace the link with a folder"
+                if is_folder
+                else "remove the links from the folder of the run"
+            )
         case errno.EROFS:
             return "the volume is mounted read-only; use a claim with a writable access mode"
         case errno.ENOSPC | errno.EDQUOT:
-            return "free space on the claim; the next attempt continues after the last committed chunk"
+            return (
+                "free space on the claim; the next attempt continues after the last committed chunk"
+            )
         case _:
             return "check the volume"

@@ -1,9 +1,11 @@
-"""The input store `file`: one file, the files of a folder, or those that match a pattern, sorted by name.
+"""The input store `file`: one file, the files of a folder, or those that match a pattern, sorted by
+name.
 
-Files are read in place and never modified. Their names, sizes, times of modification and change, and their content form the
-fingerprint. The time of change alone proves nothing: it differs after the kubelet has set the same owner for another Pod
-(fsGroup), and after a backup has added a hard link or an attribute; but it is all that differs if a tool writes into a file and
-sets its time of modification back. So the content decides then.
+Files are read in place and never modified. Their names, sizes, times of modification and change,
+and their content form the fingerprint. The time of change alone proves nothing: it differs after
+the kubelet has set the same owner for another Pod (fsGroup), and after a backup has added a hard
+link or an attribute; but it is all that differs if a tool writes into a file and sets its time of
+modification back. So the content decides then.
 """
 
 import hashlib
@@ -31,7 +33,8 @@ from runner.stores.run_folder.layout import is_partitioned
 _NAMES_SHOWN = 5
 
 _HASHED: Final = 4096 * MIB
-"""The content of larger inputs is not hashed, which takes a second for 1 or 2 GiB: their times of change count."""
+"""The content of larger inputs is not hashed, which takes a second for 1 or 2 GiB: their times of
+change count."""
 
 
 @asynccontextmanager
@@ -63,8 +66,11 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
 
 
 @contextmanager
-def _opened(root: Path, wanted: FileStorage, *, suffixes: Sequence[str]) -> Iterator[tuple[Path, Dataset]]:
-    """The folder of the input, which stays open inside the context, and its files. Raises InputError."""
+def _opened(
+    root: Path, wanted: FileStorage, *, suffixes: Sequence[str]
+) -> Iterator[tuple[Path, Dataset]]:
+    """The folder of the input, which stays open inside the context, and its files. Raises
+    InputError."""
     with ExitStack() as opened:
         try:
             found = _find(opened, root, wanted, suffixes=suffixes)
@@ -80,7 +86,9 @@ def _opened(root: Path, wanted: FileStorage, *, suffixes: Sequence[str]) -> Iter
         yield found
 
 
-def _find(opened: ExitStack, root: Path, wanted: FileStorage, *, suffixes: Sequence[str]) -> tuple[Path, Dataset]:
+def _find(
+    opened: ExitStack, root: Path, wanted: FileStorage, *, suffixes: Sequence[str]
+) -> tuple[Path, Dataset]:
     base, pattern = split_pattern(wanted.path)
     parent, name = split_last(root, base)
     folder = opened.enter_context(opened_folder(root, parent))
@@ -96,21 +104,32 @@ def _find(opened: ExitStack, root: Path, wanted: FileStorage, *, suffixes: Seque
         field="input.file.path",
         is_stated=wanted.states_format,
     )
-    what = f"{wanted.path!r} matches" if pattern else f"folder {wanted.path!r} on claim {wanted.claim_name!r} has"
+    what = (
+        f"{wanted.path!r} matches"
+        if pattern
+        else f"folder {wanted.path!r} on claim {wanted.claim_name!r} has"
+    )
     where, contents = f"input.file.path: {what}", "" if found.objects else _listing(folder)
-    found = found.checked(suffixes=suffixes, allow_empty=wanted.allow_empty, where=where, contents=contents)
-    return folder, Dataset(tuple(_describe(folder, one.name, one.partition) for one in found.objects), found.skipped)
+    found = found.checked(
+        suffixes=suffixes, allow_empty=wanted.allow_empty, where=where, contents=contents
+    )
+    return folder, Dataset(
+        tuple(_describe(folder, one.name, one.partition) for one in found.objects), found.skipped
+    )
 
 
 def _list(folder: Path, *, is_deep: bool) -> Iterator[ListedFile]:
-    """Yield the files below a folder; a folder that cannot have files of the input ends with "/". No link is followed."""
+    """Yield the files below a folder; a folder that cannot have files of the input ends with "/".
+    No link is followed."""
     top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for path, folders, names, handle in os.fwalk(".", dir_fd=top):
             prefix = f"{path}/"[2:]
             for name in names:
                 status = os.lstat(name, dir_fd=handle)
-                yield ListedFile(prefix + name, status.st_size if stat.S_ISREG(status.st_mode) else 1)
+                yield ListedFile(
+                    prefix + name, status.st_size if stat.S_ISREG(status.st_mode) else 1
+                )
             for name in list(folders):
                 if name.startswith((".", "_")) or not (is_deep or "=" in name):
                     folders.remove(name)
@@ -119,8 +138,11 @@ def _list(folder: Path, *, is_deep: bool) -> Iterator[ListedFile]:
         os.close(top)
 
 
-def _describe(folder: Path, name: str, partition: Mapping[str, str | None] | None = None) -> PlannedObject:
-    """Raises InputError for a name that cannot be written in a manifest, and for what is not a file."""
+def _describe(
+    folder: Path, name: str, partition: Mapping[str, str | None] | None = None
+) -> PlannedObject:
+    """Raises InputError for a name that cannot be written in a manifest, and for what is not a
+    file."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -130,10 +152,17 @@ def _describe(folder: Path, name: str, partition: Mapping[str, str | None] | Non
     with opened_folder(folder, parent) as inner:
         status = (inner / last).lstat()
         if not stat.S_ISREG(status.st_mode):
-            kind = "a link; in a folder, only files are read" if stat.S_ISLNK(status.st_mode) else "not a file"
+            kind = (
+                "a link; in a folder, only files are read"
+                if stat.S_ISLNK(status.st_mode)
+                else "not a file"
+            )
             raise InputError(f"input.file.path: {_shown(name)} is {kind}", is_retryable=False)
-        with open_file(inner / last) as file:  # an unreadable file is reported before the first batch
-            return PlannedObject(name, os.fstat(file.fileno()).st_size, _times_of(file), partition or {})
+        # an unreadable file is reported before the first batch
+        with open_file(inner / last) as file:
+            return PlannedObject(
+                name, os.fstat(file.fileno()).st_size, _times_of(file), partition or {}
+            )
 
 
 def _times_of(file: BinaryIO) -> str:
@@ -152,7 +181,8 @@ def _sealed(folder: Path, objects: Sequence[PlannedObject]) -> Sequence[PlannedO
 
 
 def _is_same(folder: Path, planned: PlannedObject, found: PlannedObject) -> bool:
-    """Whether a file has the size, the time of modification and the content with which the run began."""
+    """Whether a file has the size, the time of modification and the content with which the run
+    began."""
     modified, changed, *content = planned.tag.split("\t")
     if replace(planned, tag=found.tag) != found or not found.tag.startswith(f"{modified}\t"):
         return False
@@ -160,7 +190,8 @@ def _is_same(folder: Path, planned: PlannedObject, found: PlannedObject) -> bool
 
 
 def _content_of(folder: Path, one: PlannedObject) -> str:
-    """Return a hash of what a file contains; empty if it is not, or no longer, the one that was described."""
+    """Return a hash of what a file contains; empty if it is not, or no longer, the one that was
+    described."""
     with suppress(OSError), LocalFile(folder, one.name, one.size).open() as file:
         digest = hashlib.sha256()
         while _times_of(file) == one.tag:

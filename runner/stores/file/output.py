@@ -1,4 +1,5 @@
-"""The output store `file`: the folder of a run on a claim, and the results that an ended run has there."""
+"""The output store `file`: the folder of a run on a claim, and the results that an ended run has
+there."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -23,7 +24,9 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
 
 
 @asynccontextmanager
-async def open_results(spec: StorageObject, run: InputRun, context: StoreContext) -> AsyncIterator[StoredResults]:
+async def open_results(
+    spec: StorageObject, run: InputRun, context: StoreContext
+) -> AsyncIterator[StoredResults]:
     """Open what another run has stored, on the claim that is mounted where inputs are."""
     wanted = read_spec(spec, FileStorage, field="inputRun.output.file")
     files = ClaimFiles(context.input_dir, wanted, side="inputRun.output", error=InputError)

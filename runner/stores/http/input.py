@@ -1,10 +1,11 @@
 """The input store `http`: one file on a web server.
 
-If the server supports ranges and identifies the content by a strong ETag, the file is read in ranges of that ETag where it is
-needed, and ETag and size are its fingerprint. Otherwise each Pod spools the file to its disk, and the fingerprint is a hash of the
-content.
+If the server supports ranges and identifies the content by a strong ETag, the file is read in
+ranges of that ETag where it is needed, and ETag and size are its fingerprint. Otherwise each Pod
+spools the file to its disk, and the fingerprint is a hash of the content.
 
-Sources and files are read by code that blocks, in any thread, so the requests have a thread with an event loop of their own.
+Sources and files are read by code that blocks, in any thread, so the requests have a thread with an
+event loop of their own.
 """
 
 import asyncio
@@ -16,7 +17,14 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from inferrun.formats.dataset import Dataset
-from inferrun.plugins import InputError, InputFile, PlannedObject, Source, StorageObject, StoreContext
+from inferrun.plugins import (
+    InputError,
+    InputFile,
+    PlannedObject,
+    Source,
+    StorageObject,
+    StoreContext,
+)
 from inferrun.plugins.storage import naming_secret_field, read_spec
 from inferrun.stores import HttpStorage
 from runner.network.http_client import idle_timeout, open_client
@@ -34,7 +42,8 @@ T = TypeVar("T")
 class Execute(Protocol):
     """Executes a coroutine in another thread and waits for its result."""
 
-    def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...  # Any: what a coroutine sends and receives
+    # Any: what a coroutine sends and receives
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
 
 
 @asynccontextmanager
@@ -47,7 +56,9 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     limits = context.limits
     with _event_loop() as execute, spool_folder(context.spool_dir) as folder, ExitStack() as opened:
         stack = AsyncExitStack()
-        opening = open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=location.tls)
+        opening = open_client(
+            limits, timeout=idle_timeout(limits.handler_timeout), tls=location.tls
+        )
         web = WebFile(location, execute(stack.enter_async_context(opening)), limits)
         try:
             found = await asyncio.to_thread(lambda: execute(web.describe()))
@@ -58,7 +69,9 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 def read_range(start: int, length: int) -> ReturnedRange:
                     return ReturnedRange(execute(web.read_range(start, length, found=one)))
 
-                (file,) = opened.enter_context(cached([RemoteFile(one.name, one.size, read_range)], context))
+                (file,) = opened.enter_context(
+                    cached([RemoteFile(one.name, one.size, read_range)], context)
+                )
             else:
                 name = location.name.replace("\0", "").replace("/", "_")[-200:]
                 spool = InputSpool(

@@ -1,4 +1,5 @@
-"""Where the file is, and with what it is requested: the storage object together with the mounted Secret."""
+"""Where the file is, and with what it is requested: the storage object together with the mounted
+Secret."""
 
 import ssl
 from collections.abc import Mapping
@@ -32,7 +33,8 @@ class Location:
 
 
 def location_of(spec: HttpStorage, folder: Path) -> Location:
-    """Combine the storage object with the Secret that is mounted at `folder`. Raises ValueError with the Secret and the key."""
+    """Combine the storage object with the Secret that is mounted at `folder`. Raises ValueError
+    with the Secret and the key."""
     if spec.credentials_ref is None:
         return Location(spec.url, _headers(spec.url), _tls(spec.url, "", secret=""))
     secret = MountedSecret(folder, spec.credentials_ref.name)
@@ -44,16 +46,21 @@ def location_of(spec: HttpStorage, folder: Path) -> Location:
     except ValueError as error:
         raise ValueError(f"key url of Secret {secret.name!r} {error}") from error
     headers = _headers(url)
-    token, username, password = (secret.value(key, is_ascii=True) for key in ("token", "username", "password"))
+    token, username, password = (
+        secret.value(key, is_ascii=True) for key in ("token", "username", "password")
+    )
     if token and password:
         raise ValueError(f"Secret {secret.name!r} has both token and password; keep one of them")
     if authorization := authorization_of(token=token, username=username, password=password):
         headers["Authorization"] = authorization
-    return Location(url, headers, _tls(url, secret.value("ca.crt", has_lines=True), secret=secret.name))
+    return Location(
+        url, headers, _tls(url, secret.value("ca.crt", has_lines=True), secret=secret.name)
+    )
 
 
 def _headers(url: str) -> dict[str, str]:
-    # Google Cloud Storage would decompress rows.jsonl.gz that is stored with Content-Encoding: gzip, and ignore ranges.
+    # Google Cloud Storage would decompress rows.jsonl.gz that is stored with Content-Encoding:
+    # gzip, and ignore ranges.
     encoding = "gzip" if urlsplit(url).path.endswith(".gz") else "identity"
     return {"Accept": "*/*", "Accept-Encoding": encoding, "User-Agent": "inferrun"}
 

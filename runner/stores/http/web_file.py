@@ -1,4 +1,5 @@
-"""Requests to the server of the file, which retry what may succeed later. Redirects are not followed."""
+"""Requests to the server of the file, which retry what may succeed later. Redirects are not
+followed."""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,7 +35,8 @@ class WebFile:
         """The Content-Encoding of the file, once it was asked for."""
 
     async def describe(self) -> PlannedObject | None:
-        """Ask for the first byte; None if the server does not support ranges, or has no strong ETag that identifies the content.
+        """Ask for the first byte; None if the server does not support ranges, or has no strong ETag
+        that identifies the content.
 
         Raises InputError.
         """
@@ -56,24 +58,34 @@ class WebFile:
         wanted = f"{start}-{start + length - 1}"
 
         async def attempt() -> bytes:
-            async with self._response({"Range": f"bytes={wanted}", "If-Match": found.tag}) as response:
-                got = (response.status, response.headers.get("Content-Range"), response.headers.get("ETag"))
+            async with self._response(
+                {"Range": f"bytes={wanted}", "If-Match": found.tag}
+            ) as response:
+                got = (
+                    response.status,
+                    response.headers.get("Content-Range"),
+                    response.headers.get("ETag"),
+                )
                 body = await read_start(response, length) if response.status == 206 else b""
                 if got != (206, f"bytes {wanted}/{found.size}", found.tag) or len(body) != length:
                     raise InputError(
-                        f"{self._location.name} changed while it was being read; start a new run", is_retryable=False
+                        f"{self._location.name} changed while it was being read; start a new run",
+                        is_retryable=False,
                     )
                 return body
 
         return await self._retried(attempt)
 
     async def save(self, spool: InputSpool) -> None:
-        """Store the whole file, again from its beginning if the connection is lost. Raises InputError."""
+        """Store the whole file, again from its beginning if the connection is lost. Raises
+        InputError."""
 
         async def attempt() -> None:
             async with self._response({}) as response:
                 if response.status != 200:
-                    raise InputError(f"{self._where()} returned {response.status} instead of the file")
+                    raise InputError(
+                        f"{self._where()} returned {response.status} instead of the file"
+                    )
                 self.encoding = _encoding_of(response)
                 with spool.opened():
                     async for piece in response.content.iter_any():
@@ -89,9 +101,17 @@ class WebFile:
             if status not in {200, 206, 412, 416}:
                 fix = _fix(status)
                 if target := response.headers.get("Location", ""):
-                    fix = f" and redirects to {public_url(urljoin(self._location.url, target))}{fix}"
-                error = InputError(f"{self._where()} returned {status}{fix}", is_retryable=status not in _PERMANENT)
-                if kind_of_status(status) in {FaultKind.BUSY, FaultKind.UNAVAILABLE, FaultKind.TIMEOUT}:
+                    fix = (
+                        f" and redirects to {public_url(urljoin(self._location.url, target))}{fix}"
+                    )
+                error = InputError(
+                    f"{self._where()} returned {status}{fix}", is_retryable=status not in _PERMANENT
+                )
+                if kind_of_status(status) in {
+                    FaultKind.BUSY,
+                    FaultKind.UNAVAILABLE,
+                    FaultKind.TIMEOUT,
+                }:
                     raise fault_of_status(status, response.headers, error)
                 raise error
             yield response
@@ -122,8 +142,6 @@ def _fix(status: int) -> str:
         case 404 | 410:
             return "; check input.http.url"
         case 301 | 302 | 303 | 307 | 308:
-            return (
-                "; redirects are not followed, because they may lead anywhere; set input.http.url to the final address"
-            )
+            return "; redirects are not followed, because they may lead anywhere; set input.http.url to the final address"
         case _:
             return ""

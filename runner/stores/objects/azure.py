@@ -20,7 +20,8 @@ _OF_IDENTITY: Final = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_FEDERATED_TO
 
 
 def azure_cloud(spec: AzureStorage, mount: Mount) -> Cloud:
-    """Access with the credentials in a mounted Secret, or those of the Pod's service account. Raises its error for the Secret."""
+    """Access with the credentials in a mounted Secret, or those of the Pod's service account.
+    Raises its error for the Secret."""
     authority = os.environ.get("AZURE_AUTHORITY_HOST") or _AUTHORITY
     login = mounted_credentials(spec, mount)
     is_identity = not login and os.environ.keys() >= set(_OF_IDENTITY)
@@ -51,7 +52,9 @@ def azure_cloud(spec: AzureStorage, mount: Mount) -> Cloud:
         open_store,
         access="the roles of the Pod's identity on the container" if is_identity else of_secret,
         identities=(authority,) if asks_authority else (),
-        trust="the federated credential of its identity" if is_identity else f"{mount.field}.credentialsRef",
+        trust="the federated credential of its identity"
+        if is_identity
+        else f"{mount.field}.credentialsRef",
     )
 
 

@@ -1,17 +1,19 @@
 """A bucket or a container, as the inputs and outputs of all clouds use it.
 
-obstore retries requests that are safe to repeat. A conditional write whose response is lost may be repeated and then finds its own
-object, so the content is compared. A conflict (409) means that another request for the key is in progress at the same time. obstore
-takes it for an object that exists and does not repeat the write: that is done here. Credentials come from the mounted Secret;
-without one, from the identity of the Pod's service account, again before they expire; without an identity, requests are not
-signed. The credentials of the node are never asked for.
+obstore retries requests that are safe to repeat. A conditional write whose response is lost may be
+repeated and then finds its own object, so the content is compared. A conflict (409) means that
+another request for the key is in progress at the same time. obstore takes it for an object that
+exists and does not repeat the write: that is done here. Credentials come from the mounted Secret;
+without one, from the identity of the Pod's service account, again before they expire; without an
+identity, requests are not signed. The credentials of the node are never asked for.
 
-obstore resolves names itself and follows the redirects of reads. So the addresses of the servers are checked before the bucket is
-used, and a redirect to another host leads to a proxy that does not exist. What a name resolves to later is left to network
-policies.
+obstore resolves names itself and follows the redirects of reads. So the addresses of the servers
+are checked before the bucket is used, and a redirect to another host leads to a proxy that does not
+exist. What a name resolves to later is left to network policies.
 
-A process that is killed while obstore uploads a file in parts leaves these behind, where no list shows them. So a large file is
-sent in one request, from the disk, where the cloud has a way to authorize it. Azure deletes such parts itself after a week.
+A process that is killed while obstore uploads a file in parts leaves these behind, where no list
+shows them. So a large file is sent in one request, from the disk, where the cloud has a way to
+authorize it. Azure deletes such parts itself after a week.
 """
 
 import asyncio
@@ -60,13 +62,15 @@ _SHORTEST_RETRY_SECONDS = 1.0
 """Even without retries for the model server, a failure of a moment must not end an attempt."""
 
 _RETRIES: Final = 100_000
-"""No limit but the time: obstore's waits are random, and ten retries, its default, may be over within four seconds."""
+"""No limit but the time: obstore's waits are random, and ten retries, its default, may be over
+within four seconds."""
 
 _EXPIRED: Final = re.compile(r"<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>")
 """What servers say in a response 400 to credentials that have expired."""
 
 _FOR_CREDENTIALS: Final = "Error performing POST REDACTED"
-"""What obstore says about a request to the service that gives credentials, because its query contains the token."""
+"""What obstore says about a request to the service that gives credentials, because its query
+contains the token."""
 
 _OWN_CREDENTIALS: Final = re.compile(r"credential provider: \w+: ([^\n]{1,500})")
 """What obstore says about credentials that it gets from the runner: the runner's own text."""
@@ -82,28 +86,34 @@ _CUT_OFF: Final = "response body error"
 _PIECE: Final = 4 * MIB
 
 _RACES: Final = 24
-"""How often two writers create an object at the same moment. Adobe's S3Mock 5.2 lets both win in 25 to 65 of 100 races. More
-writers at a time find no more, and SeaweedFS lets each of them wait for up to a second."""
+"""How often two writers create an object at the same moment. Adobe's S3Mock 5.2 lets both win in 25
+to 65 of 100 races. More writers at a time find no more, and SeaweedFS lets each of them wait for up
+to a second."""
 
 _LARGEST_REQUEST: Final = 1024 * MIB
-"""Larger files are uploaded in parts: one request might not end within `handler_timeout`, and its limit is 5 GiB."""
+"""Larger files are uploaded in parts: one request might not end within `handler_timeout`, and its
+limit is 5 GiB."""
 
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 
 _NOT_CONNECTED: Final = re.compile(
-    r'"(dns|tcp connect) error",(?:\s*(127\.0\.0\.1:1),)?.*?(?:message: "([^"]{1,80})"|kind: (TimedOut))', re.DOTALL
+    r'"(dns|tcp connect) error",(?:\s*(127\.0\.0\.1:1),)?.*?(?:message: "([^"]{1,80})"|kind: (TimedOut))',
+    re.DOTALL,
 )
-"""What obstore says about a failed connection: the stage, the proxy that does not exist, and the system's text."""
+"""What obstore says about a failed connection: the stage, the proxy that does not exist, and the
+system's text."""
 
 _NOWHERE: Final = "http://127.0.0.1:1"
-"""The proxy for every other host than the endpoint's. Nothing listens there; the environment's proxies are not used either."""
+"""The proxy for every other host than the endpoint's. Nothing listens there; the environment's
+proxies are not used either."""
 
 
 T = TypeVar("T")
 
 
 class Bucket:
-    """Reads and writes whole objects and ranges. Methods block and raise the given error with the location and the fix."""
+    """Reads and writes whole objects and ranges. Methods block and raise the given error with the
+    location and the fix."""
 
     def __init__(
         self,
@@ -118,9 +128,11 @@ class Bucket:
         retry_seconds: float,
         open_bulk: "Callable[[], ObjectStore] | None" = None,
     ) -> None:
-        """Files are sent in the event loop that is running now. `field`: that of the storage object, such as `input.s3`.
+        """Files are sent in the event loop that is running now. `field`: that of the storage
+        object, such as `input.s3`.
 
-        `reader` is the store with the cloud's headers for reads. `open_bulk` returns the store that deletes many objects at once.
+        `reader` is the store with the cloud's headers for reads. `open_bulk` returns the store that
+        deletes many objects at once.
         """
         self._spec = spec
         self._cloud = cloud
@@ -145,7 +157,11 @@ class Bucket:
     def list_below(self, prefix: str) -> list[ListedFile]:
         """Return all objects below a prefix, sorted by key."""
         pages = self._read(prefix, lambda: list(obstore.list(self._store, prefix, chunk_size=1000)))
-        found = (ListedFile(one["path"], one["size"], quoted_tag(one["e_tag"])) for page in pages for one in page)
+        found = (
+            ListedFile(one["path"], one["size"], quoted_tag(one["e_tag"]))
+            for page in pages
+            for one in page
+        )
         return sorted(found, key=lambda one: one.name)
 
     def read(self, key: str) -> bytes | None:
@@ -160,7 +176,8 @@ class Bucket:
         return self._read(key, get)
 
     def read_range(self, key: str, start: int, length: int, *, tag: str = "") -> ReturnedRange:
-        """Return a part of an object, as it is stored. Raises the given error if it has another tag."""
+        """Return a part of an object, as it is stored. Raises the given error if it has another
+        tag."""
         options: GetOptions = {"range": (start, start + length)}
         if tag:
             options["if_match"] = tag
@@ -168,22 +185,28 @@ class Bucket:
         def get() -> ReturnedRange:
             try:
                 found = obstore.get(self._reader, key, options=options)
-                is_same = not tag or quoted_tag(found.meta["e_tag"]) == tag  # some servers ignore the condition
+                # some servers ignore the condition
+                is_same = not tag or quoted_tag(found.meta["e_tag"]) == tag
             except PreconditionError:
                 is_same = False
             if not is_same:
                 text = f"{self._where(key)} changed while it was being read; start a new run"
                 raise self._error(text, is_retryable=False)
-            return ReturnedRange(bytes(found.bytes()), str(found.attributes.get("Content-Encoding", "")))
+            return ReturnedRange(
+                bytes(found.bytes()), str(found.attributes.get("Content-Encoding", ""))
+            )
 
         return self._read(key, get)
 
     def pieces(self, key: str, size: int) -> Iterator[bytes]:
-        """Yield the content of an object of that size, in ranges; nothing if there is no such object."""
+        """Yield the content of an object of that size, in ranges; nothing if there is no such
+        object."""
 
         def get(start: int) -> bytes:
             try:
-                return bytes(obstore.get_range(self._store, key, start=start, end=min(start + _PIECE, size)))
+                return bytes(
+                    obstore.get_range(self._store, key, start=start, end=min(start + _PIECE, size))
+                )
             except FileNotFoundError:
                 return b""
 
@@ -191,7 +214,8 @@ class Bucket:
             yield self._read(key, partial(get, start))
 
     def _read(self, key: str, get: Callable[[], T]) -> T:
-        """Read something, again if the response was cut off. obstore itself repeats what fails before the response begins."""
+        """Read something, again if the response was cut off. obstore itself repeats what fails
+        before the response begins."""
 
         def attempt() -> T:
             with self._errors(key):
@@ -248,20 +272,28 @@ class Bucket:
             try:
                 headers = {**to.headers, "Content-Length": str(size)}
                 url = URL(to.url, encoded=True)
-                async with self._client.stream("PUT", url, headers=headers, body=content) as response:
+                async with self._client.stream(
+                    "PUT", url, headers=headers, body=content
+                ) as response:
                     body = await read_start(response, 4 * KIB)
             except ExchangeFailed as error:
                 raise error.fault(self._error(f"{self._where(key)}: {error}")) from None
         if response.status != 200:
-            failed = GenericError(f"non-2xx status code: {response.status} {body.decode(errors='replace')}")
-            kind = FaultKind.BUSY if response.status in {409, 429} or response.status >= 500 else FaultKind.FAILED
+            failed = GenericError(
+                f"non-2xx status code: {response.status} {body.decode(errors='replace')}"
+            )
+            kind = (
+                FaultKind.BUSY
+                if response.status in {409, 429} or response.status >= 500
+                else FaultKind.FAILED
+            )
             raise Fault(self._error(f"{self._where(key)}: {self._failure(failed)}"), kind=kind)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; a missing one is ignored.
 
-        What a request for many objects has left is deleted one by one: s3proxy 2.6 and localbucket 1.2 answer it with 501, others
-        with 400 or 405.
+        What a request for many objects has left is deleted one by one: s3proxy 2.6 and localbucket
+        1.2 answer it with 501, others with 400 or 405.
         """
         if not keys:
             return
@@ -274,13 +306,18 @@ class Bucket:
                     self._open_bulk = None
             try:
                 obstore.delete(self._store, list(keys))
-            except FileNotFoundError:  # Google and Azure say so of a missing object, and others may not be deleted yet
+            except FileNotFoundError:
+                # Google and Azure say so of a missing object, and others may not be deleted yet
                 for key in keys if len(keys) > 1 else ():
                     self.delete([key])
 
     def check(self, folder: str) -> None:
-        """Verify that of several writers one creates an object, and that the others are told that it exists."""
-        keys = [f"{folder}/probe-{uuid.uuid4().hex}" for _ in range(1 + _RACES * bool(self._spec.endpoint))]
+        """Verify that of several writers one creates an object, and that the others are told that
+        it exists."""
+        keys = [
+            f"{folder}/probe-{uuid.uuid4().hex}"
+            for _ in range(1 + _RACES * bool(self._spec.endpoint))
+        ]
         self.create(keys[0], b"first")
         try:
             self._check_exclusive(keys)
@@ -293,15 +330,18 @@ class Bucket:
     def _check_exclusive(self, keys: Sequence[str]) -> None:
         """Raise the given error unless an object is created once. The first of the keys exists.
 
-        Old servers ignore the condition, and others evaluate it before they store the object: SeaweedFS until its issue 8800,
-        versitygw before 1.8 (2288). The clouds' own services, which have no `endpoint`, document that they do neither.
+        Old servers ignore the condition, and others evaluate it before they store the object:
+        SeaweedFS until its issue 8800, versitygw before 1.8 (2288). The clouds' own services, which
+        have no `endpoint`, document that they do neither.
         """
         fault = "does not support conditional writes" if self.create(keys[0], b"second") else ""
         with ThreadPoolExecutor(1) as pool:
             for key in () if fault else keys[1:]:
                 other = pool.submit(self.create, key, b"other")
                 if all((self.create(key, b"one"), other.result())):
-                    fault = "lets two writers create one object: its conditional writes are not atomic"
+                    fault = (
+                        "lets two writers create one object: its conditional writes are not atomic"
+                    )
                     break
         if fault:
             raise self._error(
@@ -336,14 +376,18 @@ class Bucket:
         return f"{self._field}: {self._spec.root}/{key}"
 
     def _conflict(self, key: str, error: AlreadyExistsError) -> Fault:
-        return Fault(self._error(f"{self._where(key)}: {self._failure(error)}"), kind=FaultKind.BUSY)
+        return Fault(
+            self._error(f"{self._where(key)}: {self._failure(error)}"), kind=FaultKind.BUSY
+        )
 
     def _failure(self, error: Exception) -> str:
-        """Describe a failure. The client's text is not shown: it contains the URL and what the server sent."""
+        """Describe a failure. The client's text is not shown: it contains the URL and what the
+        server sent."""
         text = str(error)
         identities = self._cloud.identities
         exchange = next(
-            (one for one in identities if one in text), identities[0] if _FOR_CREDENTIALS in text and identities else ""
+            (one for one in identities if one in text),
+            identities[0] if _FOR_CREDENTIALS in text and identities else "",
         )
         url = exchange or self._spec.url
         if connecting := _NOT_CONNECTED.search(text):
@@ -356,11 +400,13 @@ class Bucket:
                 return describe_connect_timeout(CONNECT_SECONDS)
             return f"cannot connect to {url}: {reason}; check that the server is running and ready"
         if expired := _EXPIRED.search(text):
-            return (
-                f"the server returned {expired[1]}; renew the credentials in the Secret of {self._field}.credentialsRef"
-            )
+            return f"the server returned {expired[1]}; renew the credentials in the Secret of {self._field}.credentialsRef"
         found = _STATUS.search(text)
-        what = f"the server returned {found[1]}" if found else f"the request failed ({type(error).__name__})"
+        what = (
+            f"the server returned {found[1]}"
+            if found
+            else f"the request failed ({type(error).__name__})"
+        )
         place = f"{self._field}.{self._spec.place} and " if found and found[1] == "404" else ""
         if _OTHER_REGION in text:
             what, place = "the bucket is in another region", f"{self._field}.region and "
@@ -376,9 +422,11 @@ class Bucket:
 async def open_bucket(
     spec: Wanted, find_cloud: FindCloud[Wanted], mount: Mount, limits: Limits
 ) -> AsyncIterator[Bucket]:
-    """Open a bucket with the credentials in a mounted Secret, or those of the Pod's service account.
+    """Open a bucket with the credentials in a mounted Secret, or those of the Pod's service
+    account.
 
-    Raises the error of the mount if the Secret is incomplete, or if runs must not connect to a server.
+    Raises the error of the mount if the Secret is incomplete, or if runs must not connect to a
+    server.
     """
     cloud, field, error = find_cloud(spec, mount), mount.field, mount.error
     connections = await open_connections(limits)
@@ -388,12 +436,17 @@ async def open_bucket(
     for url, what in servers.items():
         server = urlsplit(url)
         try:
-            await connections.check(server.hostname or "", server.port or (443 if server.scheme == "https" else 80))
+            await connections.check(
+                server.hostname or "", server.port or (443 if server.scheme == "https" else 80)
+            )
         except AddressRefused as refused:
             raise error(f"{what}: {refused}") from refused
     budget = max(limits.retry_seconds, _SHORTEST_RETRY_SECONDS)
     client = AiohttpClient(
-        connections, timeout=whole_timeout(limits.handler_timeout), lifetime=limits.connection_seconds, tls=None
+        connections,
+        timeout=whole_timeout(limits.handler_timeout),
+        lifetime=limits.connection_seconds,
+        tls=None,
     )
     options: ClientConfig = {
         "allow_http": spec.endpoint.startswith("http://"),
@@ -410,11 +463,23 @@ async def open_bucket(
             reader = cloud.open_store(Transport(client, options, retries, budget))
         open_bulk = None
         if open_store := cloud.open_bulk:
-            # It must be known soon that a server has no such request: obstore repeats what is answered with 501.
-            soon: RetryConfig = {**retries, "retry_timeout": timedelta(seconds=_SHORTEST_RETRY_SECONDS)}
+            # It must be known soon that a server has no such request: obstore repeats what is
+            # answered with 501.
+            soon: RetryConfig = {
+                **retries,
+                "retry_timeout": timedelta(seconds=_SHORTEST_RETRY_SECONDS),
+            }
             open_bulk = cache(partial(open_store, Transport(client, options, soon, budget)))
         yield Bucket(
-            spec, cloud, store, reader, client, field=field, error=error, retry_seconds=budget, open_bulk=open_bulk
+            spec,
+            cloud,
+            store,
+            reader,
+            client,
+            field=field,
+            error=error,
+            retry_seconds=budget,
+            open_bulk=open_bulk,
         )
     finally:
         await client.close()

@@ -1,4 +1,5 @@
-"""What a bucket needs to know about its cloud: how its store is opened, and how files and credentials get there."""
+"""What a bucket needs to know about its cloud: how its store is opened, and how files and
+credentials get there."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -61,7 +62,8 @@ class Cloud:
     """What to check if they give none."""
 
     upload: "MakeUpload | None" = None
-    """Returns the request that stores a file under a key; without it, obstore sends large files in parts."""
+    """Returns the request that stores a file under a key; without it, obstore sends large files in
+    parts."""
 
     open_bulk: "Callable[[Transport], ObjectStore] | None" = None
     """Opens a store that deletes many objects by one request, where not every server has it."""
@@ -89,12 +91,13 @@ class Mount:
 Wanted = TypeVar("Wanted", bound=ObjectStorage)
 
 FindCloud: TypeAlias = Callable[[Wanted, Mount], Cloud]
-"""Says how a bucket is reached: with the credentials in a Secret, or those of the Pod's service account. Raises the error of the
-mount."""
+"""Says how a bucket is reached: with the credentials in a Secret, or those of the Pod's service
+account. Raises the error of the mount."""
 
 
 def mounted_credentials(spec: ObjectStorage, mount: Mount) -> dict[str, str]:
-    """What obstore is told about the Secret; empty without one. Raises the error of the mount, with the Secret."""
+    """What obstore is told about the Secret; empty without one. Raises the error of the mount, with
+    the Secret."""
     if spec.credentials_ref is None:
         return {}
     secret = MountedSecret(mount.folder, spec.credentials_ref.name)

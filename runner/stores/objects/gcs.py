@@ -9,7 +9,14 @@ from obstore.store import GCSStore
 
 from inferrun.stores import GcsStorage
 from inferrun.stores.gcs import NO_CREDENTIALS
-from runner.stores.objects.cloud import Cloud, Mount, Transport, Upload, mounted_credentials, signed_upload
+from runner.stores.objects.cloud import (
+    Cloud,
+    Mount,
+    Transport,
+    Upload,
+    mounted_credentials,
+    signed_upload,
+)
 from runner.stores.objects.google_tokens import GoogleTokens, google_servers
 from runner.stores.objects.input import open_objects
 from runner.stores.objects.output import open_folder, open_folder_results
@@ -20,12 +27,13 @@ if TYPE_CHECKING:
     from runner.stores.objects.cloud import ObjectStore
 
 _AS_STORED: Final = {"Accept-Encoding": "gzip"}
-"""Without it, Google decompresses what is stored with Content-Encoding: gzip, and ignores ranges (decompressive transcoding). Lists
-do not have it: they would be compressed."""
+"""Without it, Google decompresses what is stored with Content-Encoding: gzip, and ignores ranges
+(decompressive transcoding). Lists do not have it: they would be compressed."""
 
 
 def gcs_cloud(spec: GcsStorage, mount: Mount) -> Cloud:
-    """Access with the key in a mounted Secret, or the identity of the Pod's service account. Raises its error for the Secret."""
+    """Access with the key in a mounted Secret, or the identity of the Pod's service account. Raises
+    its error for the Secret."""
     key = mounted_credentials(spec, mount)
     if spec.workload_identity is None:
         return Cloud(
@@ -44,10 +52,16 @@ def gcs_cloud(spec: GcsStorage, mount: Mount) -> Cloud:
     async def upload_with_token(store: "ObjectStore", key: str) -> Upload:
         tokens = cast("GoogleTokens", store.credential_provider)
         token = (await tokens.fetch())["token"]
-        return Upload(f"{spec.url}/{spec.bucket}/{quote(key)}", {"Authorization": f"Bearer {token}"})
+        return Upload(
+            f"{spec.url}/{spec.bucket}/{quote(key)}", {"Authorization": f"Bearer {token}"}
+        )
 
     return Cloud(
-        partial(_open, spec, tokens=partial(GoogleTokens, token, audience, account, servers, error=mount.error)),
+        partial(
+            _open,
+            spec,
+            tokens=partial(GoogleTokens, token, audience, account, servers, error=mount.error),
+        ),
         access="the permissions of the Pod's service account, or of workloadIdentity.serviceAccount, on the bucket",
         identities=servers,
         upload=upload_with_token,

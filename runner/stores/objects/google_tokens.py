@@ -1,7 +1,9 @@
-"""Access tokens of Google for the token of the Pod's service account, as workload identity federation gives them.
+"""Access tokens of Google for the token of the Pod's service account, as workload identity
+federation gives them.
 
-The token is exchanged at Google's token service (RFC 8693), and the result, if a service account of Google is to be impersonated,
-at the service for its credentials. obstore keeps a token until a few minutes before it expires.
+The token is exchanged at Google's token service (RFC 8693), and the result, if a service account of
+Google is to be impersonated, at the service for its credentials. obstore keeps a token until a few
+minutes before it expires.
 """
 
 import asyncio
@@ -48,7 +50,8 @@ class GoogleTokens:
         *,
         error: type[RunnerError],
     ) -> None:
-        """Requests are sent in the event loop that is running now. `service_account`: the one to impersonate, or none."""
+        """Requests are sent in the event loop that is running now. `service_account`: the one to
+        impersonate, or none."""
         self._error = error
         self._file = token_file
         self._audience = audience
@@ -78,18 +81,30 @@ class GoogleTokens:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         asked = datetime.now(UTC)
         given, valid = await self._post(
-            self._servers[0], "/v1/token", urlencode(form).encode(), headers, wanted=("access_token", "expires_in")
+            self._servers[0],
+            "/v1/token",
+            urlencode(form).encode(),
+            headers,
+            wanted=("access_token", "expires_in"),
         )
         if not self._account:
             return {"token": given, "expires_at": asked + timedelta(seconds=int(valid))}
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {given}"}
         path = f"/v1/projects/-/serviceAccounts/{self._account}:generateAccessToken"
         body = orjson.dumps({"scope": [_SCOPE]})
-        given, ends = await self._post(self._servers[1], path, body, headers, wanted=("accessToken", "expireTime"))
+        given, ends = await self._post(
+            self._servers[1], path, body, headers, wanted=("accessToken", "expireTime")
+        )
         return {"token": given, "expires_at": datetime.fromisoformat(ends)}
 
     async def _post(
-        self, server: str, path: str, body: bytes, headers: Mapping[str, str], *, wanted: Sequence[str]
+        self,
+        server: str,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        wanted: Sequence[str],
     ) -> list[str]:
         """Return these members of the answer."""
         what = f"no credentials from {server} for the Pod's service account"
@@ -106,5 +121,7 @@ class GoogleTokens:
             code = found["error"] if isinstance(found["error"], str) else found["error"]["status"]
         except (ValueError, LookupError, TypeError):
             code = size_of(response.body)
-        refused = self._error(f"{what}: the server returned {response.status} ({code[:80]}); check workloadIdentity")
+        refused = self._error(
+            f"{what}: the server returned {response.status} ({code[:80]}); check workloadIdentity"
+        )
         raise fault_of_status(response.status, response.headers, refused)

@@ -1,7 +1,9 @@
-"""Input from objects: one object, the objects below a prefix, or those that match a pattern, sorted by key.
+"""Input from objects: one object, the objects below a prefix, or those that match a pattern, sorted
+by key.
 
-Objects are read in blocks and never modified. Their keys, sizes and ETags form the fingerprint. A block is read only if its object
-has the ETag of the list, so the objects need not be listed again before the commit.
+Objects are read in blocks and never modified. Their keys, sizes and ETags form the fingerprint. A
+block is read only if its object has the ETag of the list, so the objects need not be listed again
+before the commit.
 """
 
 import asyncio
@@ -30,15 +32,20 @@ _KEYS_SHOWN = 5
 async def open_objects(
     model: type[Wanted], find_cloud: FindCloud[Wanted], spec: StorageObject, context: StoreContext
 ) -> AsyncIterator[Source]:
-    """Open a label of objects under `input`; `model` is its storage object, `find_cloud` says how it is reached."""
+    """Open a label of objects under `input`; `model` is its storage object, `find_cloud` says how
+    it is reached."""
     field = f"input.{model.label}"
     wanted = read_spec(spec, model, field=field)
     record_format = opened_format(wanted, context, field=field)
     mount = Mount(context.endpoints_dir / "input", field, InputError)
     async with open_bucket(wanted, find_cloud, mount, context.limits) as bucket:
-        folder, found = await asyncio.to_thread(_find, bucket, wanted, suffixes=record_format.suffixes)
+        folder, found = await asyncio.to_thread(
+            _find, bucket, wanted, suffixes=record_format.suffixes
+        )
         files = [
-            RemoteFile(one.name, one.size, partial(bucket.read_range, folder + one.name, tag=one.tag))
+            RemoteFile(
+                one.name, one.size, partial(bucket.read_range, folder + one.name, tag=one.tag)
+            )
             for one in found.objects
         ]
 
@@ -47,7 +54,9 @@ async def open_objects(
 
         with (
             cached(files, context) as blocks,
-            decompressed(blocks, context, suffixes=record_format.suffixes, encoding_of=CachedFile.encoding) as readable,
+            decompressed(
+                blocks, context, suffixes=record_format.suffixes, encoding_of=CachedFile.encoding
+            ) as readable,
         ):
             dataset = OpenedDataset(
                 found,
@@ -72,7 +81,13 @@ def _find(bucket: Bucket, wanted: ObjectStorage, *, suffixes: Sequence[str]) -> 
     below = [one for one in bucket.list_below(folder) if f"{one.name}/" != folder]
     names = (replace(one, name=one.name.removeprefix(folder)) for one in below)
     field = f"input.{wanted.label}.path"
-    dataset = find(names, pattern=pattern, suffixes=suffixes, field=field, is_stated=wanted.states_format)
-    where = f"{field}: {wanted.root}/{wanted.path} {'matches' if pattern else 'is no object, and has'}"
+    dataset = find(
+        names, pattern=pattern, suffixes=suffixes, field=field, is_stated=wanted.states_format
+    )
+    where = (
+        f"{field}: {wanted.root}/{wanted.path} {'matches' if pattern else 'is no object, and has'}"
+    )
     contents = f"contains {', '.join(one.name for one in below[:_KEYS_SHOWN]) or 'nothing'}"
-    return folder, dataset.checked(suffixes=suffixes, allow_empty=wanted.allow_empty, where=where, contents=contents)
+    return folder, dataset.checked(
+        suffixes=suffixes, allow_empty=wanted.allow_empty, where=where, contents=contents
+    )

@@ -1,4 +1,5 @@
-"""Output to objects: those of a run, committed by conditional writes, and the results that an ended run has there."""
+"""Output to objects: those of a run, committed by conditional writes, and the results that an ended
+run has there."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -16,7 +17,8 @@ from runner.stores.run_folder.store import RunFolder
 async def open_folder(
     model: type[Wanted], find_cloud: FindCloud[Wanted], spec: StorageObject, context: StoreContext
 ) -> AsyncIterator[OutputStore]:
-    """Open a label of objects under `output`; `model` is its storage object, `find_cloud` says how it is reached."""
+    """Open a label of objects under `output`; `model` is its storage object, `find_cloud` says how
+    it is reached."""
     field = f"output.{model.label}"
     wanted = read_spec(spec, model, field=field)
     record_format = context.format_named(wanted.format, f"{field}.format")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def s3_cloud(spec: S3Storage, mount: Mount) -> Cloud:
-    """Access with the key in a mounted Secret, or the role of the Pod's service account. Raises its error for the Secret."""
+    """Access with the key in a mounted Secret, or the role of the Pod's service account. Raises its
+    error for the Secret."""
     key = mounted_credentials(spec, mount)
     identity = "" if key else _identity(spec.region)
     is_signed = bool(key or identity)
@@ -26,7 +27,12 @@ def s3_cloud(spec: S3Storage, mount: Mount) -> Cloud:
 
     def open_store(transport: Transport, *, is_bulk: bool = False) -> S3Store:
         deletes = cast("S3Config", {**config, "disable_bulk_delete": not is_bulk})
-        return S3Store(spec.bucket, config=deletes, client_options=transport.options, retry_config=transport.retries)
+        return S3Store(
+            spec.bucket,
+            config=deletes,
+            client_options=transport.options,
+            retry_config=transport.retries,
+        )
 
     of_key = f"{mount.field}.credentialsRef and the permissions of its access key"
     return Cloud(
@@ -40,9 +46,11 @@ def s3_cloud(spec: S3Storage, mount: Mount) -> Cloud:
 
 
 def _identity(region: str) -> str:
-    """Return the URL at which obstore exchanges the token of the Pod's service account for credentials; empty without a role.
+    """Return the URL at which obstore exchanges the token of the Pod's service account for
+    credentials; empty without a role.
 
-    EKS sets the variables, which obstore reads: those of a web identity (IRSA), or of the agent of EKS Pod Identity.
+    EKS sets the variables, which obstore reads: those of a web identity (IRSA), or of the agent of
+    EKS Pod Identity.
     """
     if os.environ.keys() >= {"AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"}:
         return os.environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"

@@ -1,8 +1,8 @@
 """The input store `run`: the committed results of an ended run, each of which is a record.
 
-The contract says where they are and has the digest of the manifest, so every attempt reads the same. A chunk is a part of that
-run's output, or a range of its rows. The part is spooled to the Pod's disk, and no record of it is used before its digest was
-compared with the manifest.
+The contract says where they are and has the digest of the manifest, so every attempt reads the
+same. A chunk is a part of that run's output, or a range of its rows. The part is spooled to the
+Pod's disk, and no record of it is used before its digest was compared with the manifest.
 """
 
 import asyncio
@@ -43,9 +43,12 @@ LABELS: Final = {
     "azure": "objects.azure",
     "sql": "sql.results",
 }
-"""The labels of outputs that can be read, and the modules that do; each imports the client of its servers."""
+"""The labels of outputs that can be read, and the modules that do; each imports the client of its
+servers."""
 
-OpenResults: TypeAlias = Callable[[StorageObject, InputRun, StoreContext], AbstractAsyncContextManager[StoredResults]]
+OpenResults: TypeAlias = Callable[
+    [StorageObject, InputRun, StoreContext], AbstractAsyncContextManager[StoredResults]
+]
 
 
 @asynccontextmanager
@@ -54,10 +57,14 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     read_spec(spec, RunStorage, field="input.run")
     run = context.contract.input_run
     if run is None:
-        raise ContractError("input.run: the contract has no inputRun, which says where the output of that run is")
+        raise ContractError(
+            "input.run: the contract has no inputRun, which says where the output of that run is"
+        )
     label, output = only_label(run.output, side="inputRun.output")
     if label not in LABELS:
-        raise ContractError(f"inputRun.output: the label {label!r} cannot be read; allowed: {', '.join(LABELS)}")
+        raise ContractError(
+            f"inputRun.output: the label {label!r} cannot be read; allowed: {', '.join(LABELS)}"
+        )
     open_results: OpenResults = import_module(f"runner.stores.{LABELS[label]}").open_results
     async with open_results(output, run, context) as results:
         manifest = await asyncio.to_thread(_manifest_of, run, results)
@@ -73,7 +80,9 @@ def _manifest_of(run: InputRun, results: StoredResults) -> Manifest:
         try:
             manifest = ENDED_RUN.validate_json(content)
         except ValidationError as error:
-            raise InputError("input.run: the manifest was not written by this runner", is_retryable=False) from error
+            raise InputError(
+                "input.run: the manifest was not written by this runner", is_retryable=False
+            ) from error
         if isinstance(manifest, Manifest) and manifest.run_id == run.run_id:
             return manifest
         why = "belongs to another run"
@@ -113,7 +122,9 @@ class RunResults:
 
     def plan(self) -> InputPlan:
         """Divide each part into chunks of rows."""
-        size = chunk_size(sum(part.bytes for part in self._parts), configured=self._context.limits.chunk_bytes)
+        size = chunk_size(
+            sum(part.bytes for part in self._parts), configured=self._context.limits.chunk_bytes
+        )
         chunks: list[Chunk] = []
         for unit, part in enumerate(self._parts):
             rows = max(size * part.records // max(part.bytes, 1), 1)
@@ -123,18 +134,25 @@ class RunResults:
         return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks))
 
     def first_chunk(self) -> Chunk | None:
-        """Return the first part with a prediction, which is the first chunk if its first records have not failed."""
-        found = ((unit, part) for unit, part in enumerate(self._parts) if part.failed < part.records)
-        return next((Chunk(0, unit, 0, one.records, one.first, one.records) for unit, one in found), None)
+        """Return the first part with a prediction, which is the first chunk if its first records
+        have not failed."""
+        found = (
+            (unit, part) for unit, part in enumerate(self._parts) if part.failed < part.records
+        )
+        return next(
+            (Chunk(0, unit, 0, one.records, one.first, one.records) for unit, one in found), None
+        )
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
-        """Yield the results in a range of a part. Raises InputError if they are not what was committed."""
+        """Yield the results in a range of a part. Raises InputError if they are not what was
+        committed."""
         try:
             found = self.rows.between(self._parts[chunk.unit], chunk.first, chunk.stop)
             yield from self._blocks_of(found, self._columns, run=self._run.name)
         except ValueError as error:
             raise InputError(
-                f"input.run: the results of run {self._run.name!r} cannot be read: {error}", is_retryable=False
+                f"input.run: the results of run {self._run.name!r} cannot be read: {error}",
+                is_retryable=False,
             ) from error
 
     def _rows_of(self, part: ManifestPart) -> Generator[StoredRow, None, None]:

@@ -1,4 +1,5 @@
-"""The JSON documents of a run's output beside its manifest: `run.json`, and one commit per chunk. Pure."""
+"""The JSON documents of a run's output beside its manifest: `run.json`, and one commit per chunk.
+Pure."""
 
 import hashlib
 from base64 import b64encode
@@ -9,7 +10,15 @@ from typing import Literal
 from pydantic import Base64Bytes, Field, TypeAdapter
 
 from inferrun.contract import dump_contract
-from inferrun.manifest import FILE_NAME, Document, Manifest, ManifestPart, ManifestRecords, ResultColumn, StoredFile
+from inferrun.manifest import (
+    FILE_NAME,
+    Document,
+    Manifest,
+    ManifestPart,
+    ManifestRecords,
+    ResultColumn,
+    StoredFile,
+)
 from inferrun.plugins import (
     NO_USAGE,
     Chunk,
@@ -89,7 +98,8 @@ def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
         total=plan.total,
         chunks=tuple((chunk.unit, chunk.start, chunk.end, chunk.records) for chunk in plan.chunks),
         skipped=plan.skipped or None,
-        objects=tuple((one.name, one.size, one.tag, dict(one.partition)) for one in plan.objects) or None,
+        objects=tuple((one.name, one.size, one.tag, dict(one.partition)) for one in plan.objects)
+        or None,
         boundaries=plan.boundaries or None,
         input_schema=b64encode(plan.schema) or None,
         result_schema=StoredSchema(columns=columns_of(plan), arrow=b64encode(plan.result_schema))
@@ -106,7 +116,10 @@ def columns_of(plan: InputPlan) -> tuple[ResultColumn, ...]:
 
     schema = ResultSchema.deserialized(plan.result_schema)
     roles = {name: str(role) for role in Role for name in schema.names(role)}
-    return tuple(ResultColumn(name=one.name, type=str(one.type), role=roles[one.name]) for one in schema.arrow)
+    return tuple(
+        ResultColumn(name=one.name, type=str(one.type), role=roles[one.name])
+        for one in schema.arrow
+    )
 
 
 class ChunkDocument(Document):
@@ -152,8 +165,11 @@ def chunk_document_of(
     return ChunkDocument(chunk=draft.chunk.index, attempt=attempt, part=part, usage=draft.usage)
 
 
-def manifest_of(contract: Contract, plan: InputPlan, documents: Sequence[ChunkDocument], counts: Counts) -> Manifest:
-    """Return the manifest of a run whose chunks are committed, and whose files are in these documents."""
+def manifest_of(
+    contract: Contract, plan: InputPlan, documents: Sequence[ChunkDocument], counts: Counts
+) -> Manifest:
+    """Return the manifest of a run whose chunks are committed, and whose files are in these
+    documents."""
     usage = sum((document.usage for document in documents), start=NO_USAGE)
     model = contract.kserve
     revision = model.service.revision if model.service is not None else ""
@@ -170,7 +186,9 @@ def manifest_of(contract: Contract, plan: InputPlan, documents: Sequence[ChunkDo
         retry_of=contract.retry_of.run_id if contract.retry_of else None,
         columns=columns_of(plan) or None,
         parts=tuple(document.part for document in documents),
-        records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
+        records=ManifestRecords(
+            total=counts.total, completed=counts.completed, failed=counts.failed
+        ),
         usage=usage if usage.total_tokens else None,
         skipped=plan.skipped or None,
     )

@@ -1,4 +1,5 @@
-"""The results of an ended run, for the run that completes them: which documents say what is kept. Reads through its caller."""
+"""The results of an ended run, for the run that completes them: which documents say what is kept.
+Reads through its caller."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -23,7 +24,8 @@ class EarlierRun:
         parts: Iterable[ManifestPart],
         read: Callable[[ManifestPart, int, int], Iterable[StoredResult]],
     ) -> None:
-        """`read` yields the results of a part from one index up to another. It blocks, and raises OutputError."""
+        """`read` yields the results of a part from one index up to another. It blocks, and raises
+        OutputError."""
         self.plan = plan
         self._parts = sorted((part for part in parts if part.records), key=lambda part: part.first)
         self.kept = sum(part.records - part.failed for part in self._parts)
@@ -70,8 +72,9 @@ def earlier_run(
 ) -> EarlierRun | None:
     """Return what the run has committed, None if it has never begun. Raises OutputError.
 
-    `read` returns a file of the run's folder, None if it does not exist; `copied` returns a copy of a larger one, None if it is not
-    what was committed; `commits` is used only if there is no manifest.
+    `read` returns a file of the run's folder, None if it does not exist; `copied` returns a copy of
+    a larger one, None if it is not what was committed; `commits` is used only if there is no
+    manifest.
     """
     readable = record_format.abilities.readable
     if readable is None:
@@ -97,7 +100,9 @@ def earlier_run(
     @contextmanager
     def opened(file: StoredFile) -> Iterator[BinaryIO]:
         if (copy := copied(file)) is None:
-            raise unusable(f"{location}/{file.file} is missing or has changed since it was committed")
+            raise unusable(
+                f"{location}/{file.file} is missing or has changed since it was committed"
+            )
         with copy.open("rb") as content:
             copy.unlink()
             yield content

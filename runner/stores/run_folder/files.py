@@ -1,4 +1,5 @@
-"""What the output of a run needs of a place for files: six operations, and a check that the place supports them."""
+"""What the output of a run needs of a place for files: six operations, and a check that the place
+supports them."""
 
 import uuid
 from collections.abc import Iterator, Sequence
@@ -13,8 +14,8 @@ from runner.stores.run_folder.spool import Draft
 class RunFiles(Protocol):
     """Files whose names are paths with "/" below the root of a claim or bucket.
 
-    All methods block and raise OutputError, for an input InputError. What they have stored or found is durable when
-    they return.
+    All methods block and raise OutputError, for an input InputError. What they have stored or found
+    is durable when they return.
     """
 
     def create(self, name: str, content: bytes) -> bool:
@@ -24,7 +25,8 @@ class RunFiles(Protocol):
         """Return the content of a small file, None if the name does not exist."""
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:
-        """Yield the content of a file that had that size, nothing or less if it is missing or has changed."""
+        """Yield the content of a file that had that size, nothing or less if it is missing or has
+        changed."""
 
     def list_below(self, folder: str) -> Sequence[ListedFile]:
         """Return the files below a folder, whose name ends with "/", in any order."""
@@ -36,11 +38,13 @@ class RunFiles(Protocol):
         """Delete files; a missing one is ignored."""
 
     def check(self, folder: str) -> None:
-        """Raise OutputError if `create` replaces files in that folder, which need not exist. Leaves nothing behind."""
+        """Raise OutputError if `create` replaces files in that folder, which need not exist. Leaves
+        nothing behind."""
 
 
 def copied(files: RunFiles, folder: str, file: StoredFile, to: Path) -> Path | None:
-    """Return a copy, in a folder of the Pod's disk, of a committed file; None if that is missing or has changed."""
+    """Return a copy, in a folder of the Pod's disk, of a committed file; None if that is missing or
+    has changed."""
     draft = Draft(to / uuid.uuid4().hex)
     try:
         for piece in files.pieces(f"{folder}/{file.file}", file.bytes):

@@ -9,13 +9,15 @@ from inferrun.stores.dataset import OutputLayout
 
 
 def is_partitioned(contract: Contract) -> bool:
-    """Whether the results are in the folders of the input. What else the output says is read by its store."""
+    """Whether the results are in the folders of the input. What else the output says is read by its
+    store."""
     layouts = [one.get("layout") for one in contract.output.values()]
     return any(isinstance(one, Mapping) and one.get("partitions") == "Input" for one in layouts)
 
 
 def part_ranges(parts: Sequence[StoredFile], layout: OutputLayout) -> Iterator[range]:
-    """Divide chunks, whose results are these files, into consecutive ranges, each of which becomes a file of the same folder.
+    """Divide chunks, whose results are these files, into consecutive ranges, each of which becomes
+    a file of the same folder.
 
     Whoever knows the same commits finds the same ranges.
     """

@@ -22,7 +22,8 @@ class MergeStopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """The copy of a committed file, as formats read it, unless the commit of the run is abandoned."""
+    """The copy of a committed file, as formats read it, unless the commit of the run is
+    abandoned."""
 
     name: str
     size: int
@@ -62,7 +63,10 @@ def merged(
     finally:
         results.finish()
         errors.finish()
-    counts = sum((ResultCounts(part.records - part.failed, part.failed) for part in parts), start=ResultCounts(0))
+    counts = sum(
+        (ResultCounts(part.records - part.failed, part.failed) for part in parts),
+        start=ResultCounts(0),
+    )
     usage = sum((one.usage for one in chunks), start=NO_USAGE)
     chunk = Chunk(first.chunk, unit=0, start=0, end=0, first=first.part.first, records=counts.total)
     return PartDraft(chunk, results, errors if errors.size else None, counts, usage)

@@ -1,4 +1,5 @@
-"""The results of an ended run for another run that reads them: files on a claim, objects in a bucket, or rows of a table."""
+"""The results of an ended run for another run that reads them: files on a claim, objects in a
+bucket, or rows of a table."""
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -44,10 +45,12 @@ class OrderedRows(Generic[R]):
         self._rows: Generator[R, None, None] | None = None
         self._held: R | None = None
         self._next = "", -1
-        """The file of the part that is read, and the index before which all its rows were read; negative: unknown."""
+        """The file of the part that is read, and the index before which all its rows were read;
+        negative: unknown."""
 
     def between(self, part: ManifestPart, first: int, stop: int) -> Iterator[R]:
-        """Yield the rows of a part with indexes from `first` to `stop`, without `stop`. Raises what the rows raise."""
+        """Yield the rows of a part with indexes from `first` to `stop`, without `stop`. Raises what
+        the rows raise."""
         file, index = self._next
         if file != part.file or not 0 <= index <= first:
             self.close()  # the copy of the previous part is deleted before there is another one
@@ -84,7 +87,9 @@ class StoredResults(Protocol):
 class FolderResults:
     """The folder of a run."""
 
-    def __init__(self, files: RunFiles, run: InputRun, context: StoreContext, *, spec: FolderStorage) -> None:
+    def __init__(
+        self, files: RunFiles, run: InputRun, context: StoreContext, *, spec: FolderStorage
+    ) -> None:
         self._files = files
         self._limit = context.limits.spool_bytes
         self._folder = f"{spec.path.rstrip('/')}/{PurePosixPath(run.job_name).name}"
@@ -97,7 +102,9 @@ class FolderResults:
 
     def spool(self, part: ManifestPart, folder: Path) -> SpooledPart:
         """Copy the file of the results, and that of the errors if there is one."""
-        return SpooledPart(self._copied(part, folder), self._copied(part.errors, folder) if part.errors else None)
+        return SpooledPart(
+            self._copied(part, folder), self._copied(part.errors, folder) if part.errors else None
+        )
 
     def _copied(self, file: StoredFile, folder: Path) -> LocalFile:
         name = f"{self.location}/{file.file}"
@@ -111,7 +118,8 @@ class FolderResults:
 
 
 def readable_format(context: StoreContext, form: str) -> ReadableResults:
-    """Return how stored results of a format are read. Raises ContractError if they cannot be read again."""
+    """Return how stored results of a format are read. Raises ContractError if they cannot be read
+    again."""
     field = f"{STORED_RESULTS}.output.format"
     found = context.format_named(form, field).abilities.readable
     if found is None:

@@ -1,4 +1,5 @@
-"""Results that are not committed yet, in files on the Pod's disk. Size and hash are computed while they are written."""
+"""Results that are not committed yet, in files on the Pod's disk. Size and hash are computed while
+they are written."""
 
 import asyncio
 import hashlib
@@ -36,7 +37,8 @@ OpenWriter: TypeAlias = Callable[[BinaryIO, BinaryIO], ResultWriter]
 _BUFFER: Final = 1 << 18
 
 HELD_BYTES: Final = 256 * 1024
-"""Memory of results that are held to be written together: handing a result to a thread costs more than a small request."""
+"""Memory of results that are held to be written together: handing a result to a thread costs more
+than a small request."""
 
 
 class Draft(io.RawIOBase):
@@ -58,7 +60,8 @@ class Draft(io.RawIOBase):
         return self.size
 
     def write(self, data: "bytes | bytearray | memoryview", /) -> int:  # type: ignore[override]  # what is written here
-        """Append bytes. After `finish` they are discarded: a writer that is given up may end its file when it is destroyed."""
+        """Append bytes. After `finish` they are discarded: a writer that is given up may end its
+        file when it is destroyed."""
         if self._file is not None and self._file.closed:
             return len(data)
         if self._file is None:
@@ -96,7 +99,11 @@ class SpooledChunk:
     """Writes one chunk: results, and errors if there are any."""
 
     def __init__(
-        self, spool: "Spool", chunk: Chunk, writer: OpenWriter, store: Callable[[PartDraft], ChunkCommit]
+        self,
+        spool: "Spool",
+        chunk: Chunk,
+        writer: OpenWriter,
+        store: Callable[[PartDraft], ChunkCommit],
     ) -> None:
         """`store` commits the finished files. It blocks."""
         self._spool = spool
@@ -154,12 +161,14 @@ class Spool:
         self.folder = context.spool_dir / f"output-{self.attempt}"
         self.chunks: set[SpooledChunk] = set()
         self.commits = ThreadPoolExecutor(commits_at_a_time, "commit")
-        """Commits wait for the store most of the time, and must not keep what reads and writes waiting."""
+        """Commits wait for the store most of the time, and must not keep what reads and writes
+        waiting."""
 
         self._foreign = foreign
 
     async def on_thread(self, work: Callable[[], T], pool: ThreadPoolExecutor | None = None) -> T:
-        """Do blocking work on a thread. Raises OutputError for a full disk and for an invalid document."""
+        """Do blocking work on a thread. Raises OutputError for a full disk and for an invalid
+        document."""
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, work)
         except OSError as error:
@@ -171,7 +180,8 @@ class Spool:
             raise OutputError(self._foreign) from error
 
     def close(self) -> None:
-        """Delete what is not committed. A thread that a cancelled call has left behind may still be working."""
+        """Delete what is not committed. A thread that a cancelled call has left behind may still be
+        working."""
         for chunk in list(self.chunks):
             with suppress(OSError):  # a full disk
                 chunk.close()

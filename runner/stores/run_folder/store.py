@@ -1,26 +1,31 @@
-"""The output of a run as files of a claim or objects of a bucket, committed under names that are never replaced.
+"""The output of a run as files of a claim or objects of a bucket, committed under names that are
+never replaced.
 
 Files below `<path>/<jobName>/`:
 
-    run.json                                           identifies the run and its input plan; written first, once
-    predictions/part-000000-000000000000-<attempt>.…   results of a chunk: its number, the index of its first record
-    errors/part-000000-000000000000-<attempt>.…        its failed records, if there are any
-    commits/000000.json                                commits a chunk: names the files that belong to it; kept
+    run.json                                           identifies the run and its input plan;
+    written first, once predictions/part-000000-000000000000-<attempt>.…   results of a chunk: its
+    number, the index of its first record errors/part-000000-000000000000-<attempt>.…        its
+    failed records, if there are any commits/000000.json                                commits a
+    chunk: names the files that belong to it; kept
     predictions/part-000000-000000000000-000017-<attempt>.…, errors/…
-                                                       the same of several chunks, up to that number, joined in one file
-    merges/000000-000017.json                          names these files; deleted when the run is committed
-    predictions/dt=2026-11-23/…, errors/dt=…/…         with `layout.partitions`: the same, in the folders of the input's files
-    manifest.json                                      commits the run; lists all files
-    claims/000000-000.json, members/<Pod>.json         of a run with several Pods: which one predicts a chunk, and their signs of
+                                                       the same of several chunks, up to that
+                                                       number, joined in one file
+    merges/000000-000017.json                          names these files; deleted when the run is
+    committed predictions/dt=2026-11-23/…, errors/dt=…/…         with `layout.partitions`: the same,
+    in the folders of the input's files manifest.json                                      commits
+    the run; lists all files claims/000000-000.json, members/<Pod>.json         of a run with
+    several Pods: which one predicts a chunk, and their signs of
                                                        life; deleted when the run is committed
 
-Any number of Pods may execute the same run. Each stores files under names of its own; the first to create the commit of a chunk
-wins, and only the winner's files are in the manifest. When the run is committed, other files with results are deleted. So a late
-Pod, or one that was presumed dead, changes nothing that is committed, and the next Pod continues with the chunks that are missing.
+Any number of Pods may execute the same run. Each stores files under names of its own; the first to
+create the commit of a chunk wins, and only the winner's files are in the manifest. When the run is
+committed, other files with results are deleted. So a late Pod, or one that was presumed dead,
+changes nothing that is committed, and the next Pod continues with the chunks that are missing.
 
-When all chunks are committed, their files are joined: `part_ranges` says which, by the sizes and folders in the commits. Whoever
-joins the same ones later, after a kill or at the same time, finds the first one's document. The files of the chunks stay until the
-manifest lists the others.
+When all chunks are committed, their files are joined: `part_ranges` says which, by the sizes and
+folders in the commits. Whoever joins the same ones later, after a kill or at the same time, finds
+the first one's document. The files of the chunks stay until the manifest lists the others.
 """
 
 import asyncio
@@ -113,16 +118,22 @@ class RunFolder:
     ) -> None:
         """`label`: the field of the contract, such as `output.file`."""
         self._files = files
-        self._format = _compressed(record_format, spec.layout.compression, field=f"{label}.layout.compression")
+        self._format = _compressed(
+            record_format, spec.layout.compression, field=f"{label}.layout.compression"
+        )
         self._typed = (
-            ResultOptions(label, spec.types, spec.flatten) if record_format.abilities.has_typed_results else None
+            ResultOptions(label, spec.types, spec.flatten)
+            if record_format.abilities.has_typed_results
+            else None
         )
         suffix = record_format.results_suffix
         self._suffixes = {"suffix": suffix, "errors_suffix": suffix if self._typed else ".jsonl"}
         self._schema: pyarrow.Schema | None = None
         self._layout = spec.layout
         self._is_partitioned = spec.layout.partitions == "Input"
-        if self._is_partitioned and (other := next(iter(context.contract.input.keys() - {*FOLDER_LABELS}), "")):
+        if self._is_partitioned and (
+            other := next(iter(context.contract.input.keys() - {*FOLDER_LABELS}), "")
+        ):
             text = f"{label}.layout.partitions: an input of the label {other} has no partitions; remove the field"
             raise ContractError(text)
         self._is_stopped = threading.Event()
@@ -170,12 +181,14 @@ class RunFolder:
     def writer(self, chunk: Chunk) -> SpooledChunk:
         """Return the writer of a chunk."""
         schema = self._schema
-        writer = self._format.writer if schema is None else partial(self._format.writer, schema=schema)
+        writer = (
+            self._format.writer if schema is None else partial(self._format.writer, schema=schema)
+        )
         return SpooledChunk(self._spool, chunk, writer, self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
-        """Join files, and create the manifest. If the call is cancelled, joining ends; the request that is under way decides, or
-        what is found before."""
+        """Join files, and create the manifest. If the call is cancelled, joining ends; the request
+        that is under way decides, or what is found before."""
         commit = asyncio.ensure_future(self._spool.on_thread(lambda: self._store_manifest(counts)))
         try:
             return await asyncio.shield(commit)
@@ -193,7 +206,8 @@ class RunFolder:
         return await self._spool.on_thread(self._read_commit)
 
     async def abort(self) -> CommittedRun | None:
-        """Create a document in place of the manifest, unless an attempt has created the manifest."""
+        """Create a document in place of the manifest, unless an attempt has created the
+        manifest."""
         aborted = AbortedRun(run_id=run_id_of(self._contract), job_name=self._contract.job_name)
 
         def store_abort() -> CommittedRun | None:
@@ -207,11 +221,19 @@ class RunFolder:
 
         def read_parts() -> list[StoredPart]:
             content = self._files.read(self._name("manifest.json"))
-            if content is None or isinstance(manifest := ENDED_RUN.validate_json(content), AbortedRun):
-                raise OutputError(f"{self._label}: the run in {self._location} is not committed", is_retryable=False)
+            if content is None or isinstance(
+                manifest := ENDED_RUN.validate_json(content), AbortedRun
+            ):
+                raise OutputError(
+                    f"{self._label}: the run in {self._location} is not committed",
+                    is_retryable=False,
+                )
             self._check_owner(manifest.run_id)
             folder = PurePosixPath(self._folder).name
-            return [StoredPart(f"{folder}/{part.file}", part.bytes, part.records) for part in manifest.parts]
+            return [
+                StoredPart(f"{folder}/{part.file}", part.bytes, part.records)
+                for part in manifest.parts
+            ]
 
         return await self._spool.on_thread(read_parts)
 
@@ -281,7 +303,8 @@ class RunFolder:
 
     def _read_checkpoint(self) -> Checkpoint:
         if run := self._read_manifest():
-            self._spool.commits.shutdown(cancel_futures=True)  # no part is written after the rest has been deleted
+            # no part is written after the rest has been deleted
+            self._spool.commits.shutdown(cancel_futures=True)
             self._delete_rest()  # another Pod may have written a part since the run was committed
             return Checkpoint(committed_run=run)
         stored = self._read_plan()
@@ -294,7 +317,8 @@ class RunFolder:
         except OutputError:
             if self._read_manifest() is None:
                 raise
-            return self._read_checkpoint()  # another Pod has committed the run meanwhile, and deleted what it joined
+            # another Pod has committed the run meanwhile, and deleted what it joined
+            return self._read_checkpoint()
         return Checkpoint(plan=stored, committed=committed)
 
     def _store_plan(self, plan: InputPlan) -> InputPlan:
@@ -322,7 +346,11 @@ class RunFolder:
 
     def _commit_chunk(self, draft: PartDraft) -> ChunkCommit:
         chunk, attempt = draft.chunk, self._spool.attempt
-        folder = partition_folder(self._plan.objects[chunk.unit].name) if self._plan and self._is_partitioned else ""
+        folder = (
+            partition_folder(self._plan.objects[chunk.unit].name)
+            if self._plan and self._is_partitioned
+            else ""
+        )
         name = f"{folder}part-{chunk.index:06}-{chunk.first:012}-{attempt}"
         own = chunk_document_of(draft, name=name, attempt=attempt, **self._suffixes)
         committed = self._publish(own, draft, commit=_commit_name(chunk.index))
@@ -330,7 +358,8 @@ class RunFolder:
         return committed.commit(won=committed is own)
 
     def _publish(self, own: ChunkDocument, draft: PartDraft, *, commit: str) -> ChunkDocument:
-        """Store files and the document that names them; if another attempt already did, delete them and return its document."""
+        """Store files and the document that names them; if another attempt already did, delete them
+        and return its document."""
         files = {self._name(own.part.file): draft.results.path}
         if own.part.errors and draft.errors:
             files[self._name(own.part.errors.file)] = draft.errors.path
@@ -376,10 +405,14 @@ class RunFolder:
         committed = self._committed_chunks(self._folder)
         claims: dict[int, Claim] = {}
         for chunk, (generation, name) in latest.items():
-            if chunk not in committed and (owner := self._claims.get(name) or self._files.read(name)):
+            if chunk not in committed and (
+                owner := self._claims.get(name) or self._files.read(name)
+            ):
                 self._claims[name] = owner  # a claim never changes
                 claims[chunk] = Claim(chunk, generation, owner.decode(errors="replace"))
-        return Survey(committed=committed, claims=claims, members={member.name: member for member in members})
+        return Survey(
+            committed=committed, claims=claims, members={member.name: member for member in members}
+        )
 
     def _store_manifest(self, counts: Counts) -> CommittedRun:
         if self._plan is None:
@@ -399,7 +432,8 @@ class RunFolder:
             self._check_parts(manifest.parts)
             self._files.create(self._name("manifest.json"), manifest.text())
         except OutputError:
-            if not (run := self._read_manifest()):  # of another Pod, which then deletes what was to be joined
+            # of another Pod, which then deletes what was to be joined
+            if not (run := self._read_manifest()):
                 raise
         else:
             run = self._read_manifest()
@@ -426,11 +460,20 @@ class RunFolder:
         files = [file for one in chunks for file in (one.part, one.part.errors) if file]
         folder = self._spool.folder / "copies"
         try:
-            copied = self._spool.commits.map(self._copy, files)  # no chunk is being committed any more
+            # no chunk is being committed any more
+            copied = self._spool.commits.map(self._copy, files)
             copies = {copy.name: copy for copy in copied}
-            draft = merged(chunks, folder, join_files, schema=self._schema, copy_of=lambda file: copies[file.file])
+            draft = merged(
+                chunks,
+                folder,
+                join_files,
+                schema=self._schema,
+                copy_of=lambda file: copies[file.file],
+            )
             _, *partition, _ = PurePosixPath(first.part.file).parts
-            name = PurePosixPath(*partition, f"part-{first.chunk:06}-{first.part.first:012}-{last:06}-{attempt}")
+            name = PurePosixPath(
+                *partition, f"part-{first.chunk:06}-{first.part.first:012}-{last:06}-{attempt}"
+            )
             own = chunk_document_of(draft, name=str(name), attempt=attempt, **self._suffixes)
             return self._publish(own, draft, commit=commit)
         finally:
@@ -454,10 +497,15 @@ class RunFolder:
                 raise self._changed(part)
 
     def _delete_rest(self) -> None:
-        """Delete what is not part of the output. A failure changes nothing about the committed run."""
+        """Delete what is not part of the output. A failure changes nothing about the committed
+        run."""
         with suppress(OutputError, ValidationError):
-            parts = Manifest.model_validate_json(self._files.read(self._name("manifest.json")) or b"").parts
-            files = {part.file for part in parts} | {part.errors.file for part in parts if part.errors}
+            parts = Manifest.model_validate_json(
+                self._files.read(self._name("manifest.json")) or b""
+            ).parts
+            files = {part.file for part in parts} | {
+                part.errors.file for part in parts if part.errors
+            }
             kept = {self._name(file) for file in files}
             found = self._names_below(self._name("predictions/"), self._name("errors/"))
             self._files.delete([name for name in found if name not in kept])
@@ -497,7 +545,9 @@ class RunFolder:
         )
 
     def _deleted(self, name: str) -> OutputError:
-        return OutputError(f"{self._label}: {self._location}/{name} was deleted; do not modify the folder during a run")
+        return OutputError(
+            f"{self._label}: {self._location}/{name} was deleted; do not modify the folder during a run"
+        )
 
 
 def _compressed(record_format: RecordFormat, name: str | None, *, field: str) -> RecordFormat:

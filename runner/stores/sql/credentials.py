@@ -8,7 +8,9 @@ def read_credentials(secret: MountedSecret) -> SqlLogin:
     """Read the mounted Secret. Raises ValueError with its name and the key."""
     authority = secret.folder / "ca.crt"
     whose = f"Secret {secret.name!r}"
-    login = login_of(secret.values(LOGIN_KEYS), whose=whose, authority=authority if authority.exists() else None)
+    login = login_of(
+        secret.values(LOGIN_KEYS), whose=whose, authority=authority if authority.exists() else None
+    )
     if login.host.startswith(("/", "@")):  # a socket of the node
         raise ValueError(f"{whose} must have the name or address of one server in key host")
     return login

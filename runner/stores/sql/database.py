@@ -1,10 +1,12 @@
-"""Connections to a PostgreSQL database. All methods block, and repeat what failed because a connection was lost.
+"""Connections to a PostgreSQL database. All methods block, and repeat what failed because a
+connection was lost.
 
-Rows are Arrow columns in both directions, through ADBC. Its libpq is given the addresses that were judged under the policy of all
-connections of the runner: it resolves no name itself.
+Rows are Arrow columns in both directions, through ADBC. Its libpq is given the addresses that were
+judged under the policy of all connections of the runner: it resolves no name itself.
 
-A pooler such as pgbouncer in transaction mode gives each transaction another session, with what others have left there. So nothing
-outlives a transaction, each sets what it depends on, and no statement is executed outside of one.
+A pooler such as pgbouncer in transaction mode gives each transaction another session, with what
+others have left there. So nothing outlives a transaction, each sets what it depends on, and no
+statement is executed outside of one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +24,12 @@ from adbc_driver_postgresql import StatementOptions
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError, StoreContext
 from inferrun.plugins.storage import MountedSecret, naming_secret_field
 from inferrun.stores.sql import SqlLogin
-from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, open_connections
+from runner.network.connections import (
+    CONNECT_SECONDS,
+    AddressRefused,
+    Connections,
+    open_connections,
+)
 from runner.network.network_failures import describe_socket_failure
 from runner.network.retries import with_blocking_retries
 from runner.stores.sql.credentials import read_credentials
@@ -34,12 +41,21 @@ _ROWS_BYTES: Final = 1 << 20
 """Memory of the rows that are received at once."""
 
 _ISOLATION: Final = "set transaction isolation level read committed"
-"""Who has waited for a lock must see what its holder has committed; users and databases may have another default."""
+"""Who has waited for a lock must see what its holder has committed; users and databases may have
+another default."""
 
-_TEXTS: Final = {"DateStyle": "ISO", "IntervalStyle": "postgres", "extra_float_digits": "1", "bytea_output": "hex"}
-"""Settings with which the text of each value is that value again; `ISO` keeps the order in which day and month are read."""
+_TEXTS: Final = {
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+}
+"""Settings with which the text of each value is that value again; `ISO` keeps the order in which
+day and month are read."""
 
-_SESSION: Final = "select " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in _TEXTS.items())
+_SESSION: Final = "select " + ", ".join(
+    f"set_config('{name}', '{value}', true)" for name, value in _TEXTS.items()
+)
 
 
 async def open_database(
@@ -51,13 +67,15 @@ async def open_database(
     mounted: str = "",
     values: Sequence[str] = (),
 ) -> "Database":
-    """Return the database that the Secret names, which is mounted for the same side, or for that of `mounted`. Its transactions
-    have the settings inferrun.p1 and so on with the `values`.
+    """Return the database that the Secret names, which is mounted for the same side, or for that of
+    `mounted`. Its transactions have the settings inferrun.p1 and so on with the `values`.
 
     Raises `error` with the field, the Secret and the key.
     """
     with naming_secret_field(f"{side}.sql.credentialsRef", error):
-        credentials = read_credentials(MountedSecret(context.endpoints_dir / (mounted or side), secret))
+        credentials = read_credentials(
+            MountedSecret(context.endpoints_dir / (mounted or side), secret)
+        )
     connections = await open_connections(context.limits)
     return Database(credentials, connections, context.limits, side=side, error=error, values=values)
 
@@ -93,18 +111,22 @@ class Database:
         return f"postgresql://{host}:{found.port}/{found.database}"
 
     def transact(self, work: Callable[["Transaction"], T], *, is_kept: bool = True) -> T:
-        """Do work in a transaction of a connection of its own, again if the connection is lost: it must be idempotent.
+        """Do work in a transaction of a connection of its own, again if the connection is lost: it
+        must be idempotent.
 
         Without `is_kept`, nothing of it is committed. Raises the error of this side.
         """
         return self._repeated(lambda: self._executed(work, is_kept=is_kept))
 
     def read(self, work: Callable[["Transaction"], T]) -> T:
-        """Do work that only reads, with the values of the placeholders. Raises the error of this side."""
+        """Do work that only reads, with the values of the placeholders. Raises the error of this
+        side."""
 
         def bound(transaction: Transaction) -> T:
             transaction.rows("set transaction read only")
-            transaction.bind({f"inferrun.p{number}": value for number, value in enumerate(self._values, 1)})
+            transaction.bind(
+                {f"inferrun.p{number}": value for number, value in enumerate(self._values, 1)}
+            )
             return work(transaction)
 
         return self.transact(bound, is_kept=False)
@@ -115,7 +137,8 @@ class Database:
             transaction.rows(_ISOLATION)
             transaction.rows(_SESSION)
             found = work(transaction)
-            # The driver's own commit has no SQLSTATE, and begins another transaction, which costs a pooler its connection.
+            # The driver's own commit has no SQLSTATE, and begins another transaction, which costs a
+            # pooler its connection.
             if is_kept:
                 transaction.rows("commit")
             else:
@@ -163,9 +186,11 @@ class Database:
         return find_refusal(self._credentials, addresses)
 
     def _open_driver(self) -> adbc.AdbcDatabase:
-        """Return a driver that knows the server's types, which it does not find if their names are quoted.
+        """Return a driver that knows the server's types, which it does not find if their names are
+        quoted.
 
-        pgbouncer refuses options, so they are given only where they are needed. Raises the error of this side.
+        pgbouncer refuses options, so they are given only where they are needed. Raises the error of
+        this side.
         """
         driver = _driver(self._login())
         with closing(adbc.AdbcConnection(driver)) as connection:
@@ -175,15 +200,17 @@ class Database:
         try:
             return _driver(self._login() | {"options": "-c quote_all_identifiers=off"})
         except adbc.Error as error:
-            if "startup parameter" not in str(error):  # pgbouncer's text, which it does not translate
+            # pgbouncer's text, which it does not translate
+            if "startup parameter" not in str(error):
                 raise
-            text = (
-                "the user or the database has quote_all_identifiers = on, and a pooler refuses to set it off; reset it"
-            )
-            raise self._error(f"{self._side}.sql: {self.location}: {text}", is_retryable=False) from error
+            text = "the user or the database has quote_all_identifiers = on, and a pooler refuses to set it off; reset it"
+            raise self._error(
+                f"{self._side}.sql: {self.location}: {text}", is_retryable=False
+            ) from error
 
     def _is_pgpool(self) -> bool:
-        """Whether this is pgpool-II: a process of version 4.3 ends with a segmentation fault when rows are to be copied.
+        """Whether this is pgpool-II: a process of version 4.3 ends with a segmentation fault when
+        rows are to be copied.
 
         It answers this statement itself, but only if it is not prepared before.
         """
@@ -197,7 +224,9 @@ class Database:
                 return attempt()
             except (adbc.Error, ServerError, _Unconnected, OSError) as error:
                 text, is_passing = self._describe(error)
-                failed = self._error(f"{self._side}.sql: {self.location}: {text}", is_retryable=is_passing)
+                failed = self._error(
+                    f"{self._side}.sql: {self.location}: {text}", is_retryable=is_passing
+                )
                 kind = FaultKind.UNAVAILABLE if is_passing else FaultKind.FAILED
                 raise Fault(failed, kind=kind) from None  # its text may contain values
 
@@ -206,7 +235,8 @@ class Database:
     def _login(self) -> dict[str, str]:
         """Return the parameters for libpq."""
         found = self._credentials
-        # libpq supports the authorities of the image and of the config's CA bundle in one mode only.
+        # libpq supports the authorities of the image and of the config's CA bundle in one mode
+        # only.
         system = "system" if found.ssl_mode == "verify-full" else ""
         addresses = self._connections.addresses(found.host, found.port)
         return {
@@ -228,7 +258,9 @@ class Database:
             "application_name": "inferrun",
         }
 
-    def _describe(self, error: "adbc.Error | ServerError | _Unconnected | OSError") -> tuple[str, bool]:
+    def _describe(
+        self, error: "adbc.Error | ServerError | _Unconnected | OSError"
+    ) -> tuple[str, bool]:
         """Return what happened, and whether it passes with time."""
         if isinstance(error, AddressRefused):
             return str(error), False
@@ -260,24 +292,30 @@ class _Unconnected(Exception):
             return self._refusal.describe_login(), self._refusal.is_passing
         if "certificate" in str(self) or "SSL" in str(self):
             return "the TLS connection failed; check sslmode and ca.crt of the Secret", False
-        return "cannot connect, or the connection was lost; check that the server is running and ready", True
+        return (
+            "cannot connect, or the connection was lost; check that the server is running and ready",
+            True,
+        )
 
 
 class Transaction:
-    """Statements of a transaction. ADBC's DB-API is not used: to import it takes seconds of CPU time.
+    """Statements of a transaction. ADBC's DB-API is not used: to import it takes seconds of CPU
+    time.
 
     All methods raise ServerError, and errors of the driver without a SQLSTATE.
     """
 
     def __init__(self, connection: adbc.AdbcConnection, *, uses_copy: bool = True) -> None:
-        """Begin it: by one message, because a pooler may give a statement that was prepared before another session."""
+        """Begin it: by one message, because a pooler may give a statement that was prepared before
+        another session."""
         self._connection = connection
         self._uses_copy = uses_copy
         with _reported():
             connection.set_autocommit(False)
 
     def bind(self, settings: Mapping[str, str]) -> None:
-        """Set values that statements read with `current_setting`: COPY, by which rows are read, has no parameters."""
+        """Set values that statements read with `current_setting`: COPY, by which rows are read, has
+        no parameters."""
         for name, value in settings.items():
             self.rows("select set_config($1, $2, true)", name, value)
 
@@ -289,7 +327,11 @@ class Transaction:
     def rows(self, statement: str, *values: str | int) -> list[tuple[object, ...]]:
         """Execute a statement with values for $1 and so on, and return its rows, which are few."""
         with self._executed(statement, *values, options={_USE_COPY: "false"}) as batches:
-            return [row for batch in batches for row in zip(*(one.to_pylist() for one in batch.columns), strict=True)]
+            return [
+                row
+                for batch in batches
+                for row in zip(*(one.to_pylist() for one in batch.columns), strict=True)
+            ]
 
     def count(self, statement: str, *values: str | int) -> int:
         """Execute a statement, and return the number of rows that it has inserted or changed."""
@@ -297,7 +339,9 @@ class Transaction:
             return int(executed.execute_update())
 
     @contextmanager
-    def batches(self, query: str, *, batch_bytes: int = _ROWS_BYTES) -> Iterator[Iterator[pyarrow.RecordBatch]]:
+    def batches(
+        self, query: str, *, batch_bytes: int = _ROWS_BYTES
+    ) -> Iterator[Iterator[pyarrow.RecordBatch]]:
         """Provide the rows of a query, which are received while they are read."""
         options = {
             StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(batch_bytes),
@@ -309,8 +353,14 @@ class Transaction:
     def append(self, table: str, rows: pyarrow.RecordBatchReader) -> None:
         """Append rows to a temporary table."""
         with _reported(), closing(adbc.AdbcStatement(self._connection)) as statement:
-            options = {"target_table": table, "mode": "adbc.ingest.mode.append", "temporary": "true"}
-            statement.set_options(**{f"adbc.ingest.{name}": value for name, value in options.items()})
+            options = {
+                "target_table": table,
+                "mode": "adbc.ingest.mode.append",
+                "temporary": "true",
+            }
+            statement.set_options(
+                **{f"adbc.ingest.{name}": value for name, value in options.items()}
+            )
             statement.bind_stream(rows)
             statement.execute_update()
 
@@ -321,7 +371,8 @@ class Transaction:
         with self._statement(text, *values) as statement:
             statement.set_options(**options)
             stream, _ = statement.execute_query()
-            # pyarrow's own reader raises OSError, without the code of the error: https://github.com/apache/arrow-adbc/issues/1523
+            # pyarrow's own reader raises OSError, without the code of the error:
+            # https://github.com/apache/arrow-adbc/issues/1523
             with closing(AdbcRecordBatchReader._import_from_c(stream.address)) as batches:
                 yield iter(batches)
 
@@ -354,5 +405,7 @@ def _text(value: str | bytes) -> str:
 
 
 def _driver(login: Mapping[str, str]) -> adbc.AdbcDatabase:
-    driver: adbc.AdbcDatabase = adbc_driver_postgresql.connect(f"postgresql://?{urlencode(login, quote_via=quote)}")
+    driver: adbc.AdbcDatabase = adbc_driver_postgresql.connect(
+        f"postgresql://?{urlencode(login, quote_via=quote)}"
+    )
     return driver

@@ -1,11 +1,13 @@
 """The input store `sql`: the rows of a query, as typed columns.
 
-Without a key, each Pod executes the query once and spools its rows to disk: it may return them in another order next time, so the
-fingerprint is a hash of the rows. With a key, one or several columns that identify a row, nothing is spooled: chunks are ranges of
-keys, and the fingerprint is the number of rows and a sum of their hashes, which the server computes.
+Without a key, each Pod executes the query once and spools its rows to disk: it may return them in
+another order next time, so the fingerprint is a hash of the rows. With a key, one or several
+columns that identify a row, nothing is spooled: chunks are ranges of keys, and the fingerprint is
+the number of rows and a sum of their hashes, which the server computes.
 
-Rows are read in read-only transactions. A column `custom_id` is copied to the results. If there is none, the key is the id: an
-integer, its text, or of several columns the text of a JSON array. Imports pyarrow.
+Rows are read in read-only transactions. A column `custom_id` is copied to the results. If there is
+none, the key is the id: an integer, its text, or of several columns the text of a JSON array.
+Imports pyarrow.
 """
 
 import asyncio
@@ -42,7 +44,8 @@ _RANGE_BYTES: Final = 256 << 20
 """Memory of the rows of one chunk, which has a few megabytes."""
 
 _SPOOLED_BYTES: Final = 64 * KIB
-"""Memory of the rows that are spooled at once; the same in all attempts, because the fingerprint depends on it."""
+"""Memory of the rows that are spooled at once; the same in all attempts, because the fingerprint
+depends on it."""
 
 
 @asynccontextmanager
@@ -51,7 +54,9 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     own, values = bound_values(spec)
     wanted = read_spec(own, SqlStorage, field="input.sql")
     secret = wanted.credentials_ref.name
-    database = await open_database(context, secret=secret, side="input", error=InputError, values=values)
+    database = await open_database(
+        context, secret=secret, side="input", error=InputError, values=values
+    )
     limits = context.limits
     if wanted.key:
         yield await asyncio.to_thread(KeyRanges, database, wanted, context.columns, limits)
@@ -72,7 +77,13 @@ class SpooledRows:
     abilities = SourceAbilities()
 
     def __init__(
-        self, rows: Rows, file: InputFile, batches: Sequence[tuple[int, int]], *, fingerprint: str, limits: Limits
+        self,
+        rows: Rows,
+        file: InputFile,
+        batches: Sequence[tuple[int, int]],
+        *,
+        fingerprint: str,
+        limits: Limits,
     ) -> None:
         """`batches` are the size in bytes and the number of rows of each batch in the file."""
         self.fingerprint = fingerprint
@@ -88,7 +99,8 @@ class SpooledRows:
         rows = max(1, size * count // max(self._file.size, 1))
         starts = enumerate(range(0, count, rows))
         chunks = tuple(
-            Chunk(at, 0, first, min(first + rows, count), first, min(rows, count - first)) for at, first in starts
+            Chunk(at, 0, first, min(first + rows, count), first, min(rows, count - first))
+            for at, first in starts
         )
         return InputPlan(self.fingerprint, chunks, schema=bytes(self._rows.schema.serialize()))
 
@@ -111,7 +123,9 @@ class SpooledRows:
 class KeyRanges:
     """The rows of a query with a key. All methods block."""
 
-    def __init__(self, database: Database, spec: SqlStorage, columns: ColumnSelection, limits: Limits) -> None:
+    def __init__(
+        self, database: Database, spec: SqlStorage, columns: ColumnSelection, limits: Limits
+    ) -> None:
         self._database = database
         self._query = _inner(spec.statement)
         self._names = spec.key
@@ -140,12 +154,19 @@ class KeyRanges:
             Chunk(at, 0, at, at + 1, at * rows, min(rows, self._count - at * rows))
             for at in range(len(self._boundaries))
         ]
-        return InputPlan(self.fingerprint, tuple(chunks), boundaries=tuple(self._boundaries), schema=schema)
+        return InputPlan(
+            self.fingerprint, tuple(chunks), boundaries=tuple(self._boundaries), schema=schema
+        )
 
     def adopt(self, plan: InputPlan) -> None:
         """Use the boundaries of a plan that another attempt may have made."""
-        if plan.schema and pyarrow.ipc.read_schema(pyarrow.py_buffer(plan.schema)) != self._rows.schema:
-            raise InputError("the columns of the query have changed since the run began; start a new run")
+        if (
+            plan.schema
+            and pyarrow.ipc.read_schema(pyarrow.py_buffer(plan.schema)) != self._rows.schema
+        ):
+            raise InputError(
+                "the columns of the query have changed since the run began; start a new run"
+            )
         self._boundaries = plan.boundaries
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
@@ -159,7 +180,9 @@ class KeyRanges:
         """Raise InputError if the rows have changed since the input was opened."""
         found, _, _ = self._database.read(self._fingerprint)
         if found != self.fingerprint:
-            raise InputError("the rows of the query changed while they were being read; start a new run")
+            raise InputError(
+                "the rows of the query changed while they were being read; start a new run"
+            )
 
     def _range(self, reading: Transaction, chunk: Chunk) -> list[pyarrow.RecordBatch]:
         bounds = {">=": self._boundaries[chunk.start]}
@@ -169,11 +192,14 @@ class KeyRanges:
         for number, (operator, values) in enumerate(bounds.items()):
             reading.bind({f"inferrun.bound{number}_{at}": value for at, value in enumerate(values)})
             conditions.append(
-                self._key.compared(operator, [f"inferrun.bound{number}_{at}" for at in range(len(values))])
+                self._key.compared(
+                    operator, [f"inferrun.bound{number}_{at}" for at in range(len(values))]
+                )
             )
         query = (
             f"select {self._rows.selected()} from {self._query} where {' and '.join(conditions)} "  # noqa: S608  names and the user's query
-            f"order by {', '.join(f'q.{key}' for key in self._keys)}"  # a name alone would be what is selected: a text
+            # a name alone would be what is selected: a text
+            f"order by {', '.join(f'q.{key}' for key in self._keys)}"
         )
         found: list[pyarrow.RecordBatch] = []
         size = 0
@@ -188,7 +214,8 @@ class KeyRanges:
         return found
 
     def _fingerprint(self, reading: Transaction) -> tuple[str, int, int]:
-        """Read all rows, at the server, and return their fingerprint, number and size. Raises InputError without a unique key."""
+        """Read all rows, at the server, and return their fingerprint, number and size. Raises
+        InputError without a unique key."""
         is_null = " or ".join(f"{key} is null" for key in self._keys)
         text = (
             f"select count(*)::text, count(distinct ({', '.join(self._keys)}))::text, "  # noqa: S608  names and the user's query
@@ -205,12 +232,17 @@ class KeyRanges:
                 "it must be unique, and never null",
                 is_retryable=False,
             )
-        return "rows-sha256:" + hashlib.sha256("\t".join(map(str, row)).encode()).hexdigest(), count, size
+        return (
+            "rows-sha256:" + hashlib.sha256("\t".join(map(str, row)).encode()).hexdigest(),
+            count,
+            size,
+        )
 
     def _find_boundaries(self, reading: Transaction, rows: int) -> list[tuple[str, ...]]:
         keys = ", ".join(self._keys)
-        # This server compares the boundaries, so it must have sorted the rows, too: that of a foreign table may have another
-        # collation. postgres_fdw leaves the order to this server if a function in it is not immutable, such as `format`.
+        # This server compares the boundaries, so it must have sorted the rows, too: that of a
+        # foreign table may have another collation. postgres_fdw leaves the order to this server if
+        # a function in it is not immutable, such as `format`.
         last = f"format('%s', {self._keys[0]})"
         names = [f"key{at}" for at in range(len(self._keys))]
         text = (
@@ -222,13 +254,18 @@ class KeyRanges:
 
 
 def _inner(query: str) -> str:
-    # A row is `q.*`: `q` alone would be the column of that name, if the query has one. The line break ends a comment at the end of
-    # the query. The text is the user's own, and runs with the user's own rights.
+    # A row is `q.*`: `q` alone would be the column of that name, if the query has one. The line
+    # break ends a comment at the end of the query. The text is the user's own, and runs with the
+    # user's own rights.
     return f"({query}\n) q"
 
 
 def _spooled(
-    database: Database, spec: SqlStorage, columns: ColumnSelection, spool: InputSpool, limits: Limits
+    database: Database,
+    spec: SqlStorage,
+    columns: ColumnSelection,
+    spool: InputSpool,
+    limits: Limits,
 ) -> SpooledRows:
     """Execute the query, and write its rows to the spool."""
     query = _inner(spec.statement)
@@ -242,6 +279,8 @@ def _spooled(
                 message = canonical(rows.received(batch)).serialize()
                 spool.write(message)
                 written.append((message.size, batch.num_rows))
-        return SpooledRows(rows, spool.file, written, fingerprint=f"rows-sha256:{spool.digest}", limits=limits)
+        return SpooledRows(
+            rows, spool.file, written, fingerprint=f"rows-sha256:{spool.digest}", limits=limits
+        )
 
     return database.read(write)

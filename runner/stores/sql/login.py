@@ -1,7 +1,8 @@
-"""Why a server refuses a connection: libpq has only the text, which the server translates, and no SQLSTATE.
+"""Why a server refuses a connection: libpq has only the text, which the server translates, and no
+SQLSTATE.
 
-So what libpq could not do is tried once more by another client, at the same addresses, with the same credentials and under the same
-requirements of TLS. Imports pg8000.
+So what libpq could not do is tried once more by another client, at the same addresses, with the
+same credentials and under the same requirements of TLS. Imports pg8000.
 """
 
 import logging
@@ -22,10 +23,13 @@ _log = logging.getLogger(__name__)
 
 
 def find_refusal(credentials: SqlLogin, addresses: Sequence[str]) -> Report | None:
-    """Log in, and return what the first server that answers reports; None if it reports nothing. Blocks."""
+    """Log in, and return what the first server that answers reports; None if it reports nothing.
+    Blocks."""
     for address in addresses:
         try:
-            with closing(socket.create_connection((address, credentials.port), CONNECT_SECONDS)) as connection:
+            with closing(
+                socket.create_connection((address, credentials.port), CONNECT_SECONDS)
+            ) as connection:
                 _log_in(credentials, connection)
         except DatabaseError as error:
             return _report(error.args[0]).of_login() if isinstance(error.args[0], dict) else None
@@ -49,7 +53,8 @@ def _log_in(credentials: SqlLogin, connection: socket.socket) -> None:
 
 
 def _tls(credentials: SqlLogin) -> ssl.SSLContext | Literal[False] | None:
-    """Return what pg8000 calls these modes of libpq: without TLS, with TLS if the server has it, and with TLS only."""
+    """Return what pg8000 calls these modes of libpq: without TLS, with TLS if the server has it,
+    and with TLS only."""
     mode, authority = credentials.ssl_mode, credentials.authority
     if mode in ("disable", "allow"):
         return False
@@ -63,4 +68,6 @@ def _tls(credentials: SqlLogin) -> ssl.SSLContext | Literal[False] | None:
 
 
 def _report(fields: Mapping[str, Any]) -> Report:  # Any: as pg8000 has them
-    return Report(str(fields.get("C", "")), message=str(fields.get("M", "")), routine=str(fields.get("R", "")))
+    return Report(
+        str(fields.get("C", "")), message=str(fields.get("M", "")), routine=str(fields.get("R", ""))
+    )

@@ -1,13 +1,15 @@
-"""The output store `sql`: results are rows of a table, and chunks and the run are committed by rows with a unique key.
+"""The output store `sql`: results are rows of a table, and chunks and the run are committed by rows
+with a unique key.
 
 Three tables in one schema, created by the first run that needs them:
 
-    <table>           run, index, and the columns of the results with their types: one row per record
-    inferrun_runs     one row per run: its plan, and its manifest once it is committed, or that it was aborted
-    inferrun_chunks   one row per committed chunk
+    <table>           run, index, and the columns of the results with their types: one row per
+    record inferrun_runs     one row per run: its plan, and its manifest once it is committed, or
+    that it was aborted inferrun_chunks   one row per committed chunk
 
-A chunk is committed in one transaction: the row of the chunk, which only one attempt can insert, and the results. So any number of
-Pods may execute the same run, and each record is stored once. Results are spooled to the Pod's disk before.
+A chunk is committed in one transaction: the row of the chunk, which only one attempt can insert,
+and the results. So any number of Pods may execute the same run, and each record is stored once.
+Results are spooled to the Pod's disk before.
 """
 
 import asyncio
@@ -82,7 +84,8 @@ class SqlOutput:
         )
         self._location = f"{database.location}/{spec.table}"
         self._spool = Spool(
-            context, foreign=f"output.sql: a row of {self._location} was not written by this runner; remove it"
+            context,
+            foreign=f"output.sql: a row of {self._location} was not written by this runner; remove it",
         )
         self._names = table_names(spec.table)
         self._plan: InputPlan | None = None
@@ -93,8 +96,11 @@ class SqlOutput:
         return await self._transact(self._read_checkpoint)
 
     async def begin(self, plan: InputPlan) -> InputPlan:
-        """Store the plan unless another attempt did, and create the table, or compare its columns with those of the results."""
-        stored, self._table = await self._transact(lambda transaction: self._store_plan(transaction, plan))
+        """Store the plan unless another attempt did, and create the table, or compare its columns
+        with those of the results."""
+        stored, self._table = await self._transact(
+            lambda transaction: self._store_plan(transaction, plan)
+        )
         self._plan = stored
         await self._transact(self._check_table, is_kept=False)
         return stored
@@ -104,8 +110,11 @@ class SqlOutput:
         return SpooledChunk(self._spool, chunk, self._begun.writer, self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
-        """Store the manifest. If the call is cancelled, the transaction that is under way decides."""
-        commit = asyncio.ensure_future(self._transact(lambda transaction: self._store_manifest(transaction, counts)))
+        """Store the manifest. If the call is cancelled, the transaction that is under way
+        decides."""
+        commit = asyncio.ensure_future(
+            self._transact(lambda transaction: self._store_manifest(transaction, counts))
+        )
         try:
             return await asyncio.shield(commit)
         except asyncio.CancelledError:
@@ -120,7 +129,8 @@ class SqlOutput:
         return await self._transact(self._store_abort)
 
     async def probe(self) -> str:
-        """Insert rows as the run will, and roll everything back, also the tables if they did not exist."""
+        """Insert rows as the run will, and roll everything back, also the tables if they did not
+        exist."""
         await self._transact(self._insert_rows, is_kept=False)
         return f"output.sql {self._location}"
 
@@ -144,7 +154,9 @@ class SqlOutput:
     def _commit_chunk(self, draft: PartDraft) -> ChunkCommit:
         return self._database.transact(lambda transaction: self._insert_chunk(transaction, draft))
 
-    def _rows(self, transaction: Transaction, text: str, *values: str | int) -> list[tuple[object, ...]]:
+    def _rows(
+        self, transaction: Transaction, text: str, *values: str | int
+    ) -> list[tuple[object, ...]]:
         return transaction.rows(text.format(**self._names), *values)
 
     def _read_checkpoint(self, transaction: Transaction) -> Checkpoint:
@@ -155,16 +167,30 @@ class SqlOutput:
         if stored is None:
             return Checkpoint()
         documents = self._read_chunks(transaction)
-        return Checkpoint(plan=stored.plan(), committed={one.chunk: one.commit(won=False) for one in documents})
+        return Checkpoint(
+            plan=stored.plan(), committed={one.chunk: one.commit(won=False) for one in documents}
+        )
 
     def _insert_rows(self, transaction: Transaction) -> None:
         """Insert a row into each table, as a run does."""
         self._create_tables(transaction)
         if not self._exists(transaction, "table"):
-            self._rows(transaction, "create table {table} (run text, index bigint, primary key (run, index))")
+            self._rows(
+                transaction,
+                "create table {table} (run text, index bigint, primary key (run, index))",
+            )
         run = f"probe-{self._spool.attempt}"
-        self._rows(transaction, "insert into {runs} (run, job) values ($1, $2)", run, self._contract.job_name)
-        self._rows(transaction, "insert into {chunks} (run, chunk, attempt, document) values ($1, 0, '', '')", run)
+        self._rows(
+            transaction,
+            "insert into {runs} (run, job) values ($1, $2)",
+            run,
+            self._contract.job_name,
+        )
+        self._rows(
+            transaction,
+            "insert into {chunks} (run, chunk, attempt, document) values ($1, 0, '', '')",
+            run,
+        )
         self._rows(transaction, "insert into {table} (run, index) values ($1, 0)", run)
         self._rows(transaction, "update {runs} set manifest = '' where run = $1", run)
 
@@ -183,7 +209,9 @@ class SqlOutput:
         return RunDocument.model_validate_json(str(rows[0][0])) if rows and rows[0][0] else None
 
     def _read_chunks(self, transaction: Transaction) -> list[ChunkDocument]:
-        rows = self._rows(transaction, "select document from {chunks} where run = $1 order by chunk", self._run)
+        rows = self._rows(
+            transaction, "select document from {chunks} where run = $1 order by chunk", self._run
+        )
         return [ChunkDocument.model_validate_json(str(row[0])) for row in rows]
 
     def _read_manifest(self, transaction: Transaction, *, lock: str = "") -> CommittedRun | None:
@@ -207,7 +235,9 @@ class SqlOutput:
             location=self._location, manifest=place, content=content
         )
 
-    def _store_plan(self, transaction: Transaction, plan: InputPlan) -> tuple[InputPlan, ResultTable]:
+    def _store_plan(
+        self, transaction: Transaction, plan: InputPlan
+    ) -> tuple[InputPlan, ResultTable]:
         self._create_tables(transaction)
         document = document_of(plan, self._contract).text().decode()
         self._insert_run(transaction, document)
@@ -270,10 +300,14 @@ class SqlOutput:
     def _read_earlier(self, transaction: Transaction, run: RetriedRun) -> EarlierResults | None:
         if not self._exists(transaction, "runs"):
             return None
-        rows = self._rows(transaction, "select plan, manifest from {runs} where run = $1", run.run_id)
+        rows = self._rows(
+            transaction, "select plan, manifest from {runs} where run = $1", run.run_id
+        )
         row = rows[0] if rows else None
         if run.manifest_sha256 and (row is None or row[1] is None):
-            raise unusable(f"{self._location} has no manifest of that run, although it has succeeded")
+            raise unusable(
+                f"{self._location} has no manifest of that run, although it has succeeded"
+            )
         if row is None or not row[0]:
             return None
         chunks = self._rows(transaction, "select document from {chunks} where run = $1", run.run_id)
@@ -317,6 +351,8 @@ class SqlOutput:
 async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
     """Open the label `sql` under `output`."""
     wanted = read_spec(spec, SqlStorage, field="output.sql")
-    database = await open_database(context, secret=wanted.credentials_ref.name, side="output", error=OutputError)
+    database = await open_database(
+        context, secret=wanted.credentials_ref.name, side="output", error=OutputError
+    )
     with closing(SqlOutput(database, wanted, context)) as output:
         yield output

@@ -1,4 +1,5 @@
-"""The results of an ended run in a table. A part is spooled as an Arrow table: no transaction lasts as long as the model takes."""
+"""The results of an ended run in a table. A part is spooled as an Arrow table: no transaction lasts
+as long as the model takes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +25,9 @@ from runner.stores.sql.rows import rows_of
 class SqlResultTable:
     """The rows of a run."""
 
-    def __init__(self, database: Database, spec: SqlStorage, run: InputRun, context: StoreContext) -> None:
+    def __init__(
+        self, database: Database, spec: SqlStorage, run: InputRun, context: StoreContext
+    ) -> None:
         self._database = database
         self._tables = table_names(spec.table)
         self._run = run.run_id
@@ -38,8 +41,12 @@ class SqlResultTable:
 
     def spool(self, part: ManifestPart, folder: Path) -> SpooledPart:
         """Copy the rows of a part."""
-        spool = InputSpool(folder / "results", limit=self._limit, what=f"input.run: a part of {self.location} has")
-        completed, failed = self._database.read(lambda transaction: self._copy(transaction, part, spool))
+        spool = InputSpool(
+            folder / "results", limit=self._limit, what=f"input.run: a part of {self.location} has"
+        )
+        completed, failed = self._database.read(
+            lambda transaction: self._copy(transaction, part, spool)
+        )
         if (completed, failed) != (part.records - part.failed, part.failed):
             first, last = part.first, part.first + part.records - 1
             raise changed(
@@ -49,10 +56,15 @@ class SqlResultTable:
         return SpooledPart(spool.file)
 
     def _manifest(self, transaction: Transaction) -> bytes | None:
-        rows = transaction.rows(f"select manifest from {self._tables['runs']} where run = $1", self._run)  # noqa: S608  a name
+        rows = transaction.rows(
+            f"select manifest from {self._tables['runs']} where run = $1",  # noqa: S608  a name
+            self._run,
+        )
         return str(rows[0][0]).encode() if rows and rows[0][0] else None
 
-    def _copy(self, transaction: Transaction, part: ManifestPart, spool: InputSpool) -> tuple[int, int]:
+    def _copy(
+        self, transaction: Transaction, part: ManifestPart, spool: InputSpool
+    ) -> tuple[int, int]:
         """Write the rows as a table, and return the numbers of predictions and errors."""
         columns = Manifest.model_validate_json(self._manifest(transaction) or b"").columns or ()
         table = TableRows({one.name: one.role for one in columns})
@@ -62,7 +74,9 @@ class SqlResultTable:
             f"and index between {part.first} and {part.first + part.records - 1}) as results"
         )
         rows = rows_of(transaction, query, ColumnSelection(takes_any=True))
-        schema = pyarrow.schema([one.with_type(ERROR_TYPE) if one.name == "error" else one for one in rows.schema])
+        schema = pyarrow.schema(
+            [one.with_type(ERROR_TYPE) if one.name == "error" else one for one in rows.schema]
+        )
         count = failed = 0
         sink = pyarrow.BufferOutputStream()
         statement = f"select {rows.selected()} from {query} order by index"  # noqa: S608  names
@@ -70,7 +84,9 @@ class SqlResultTable:
             for batch in map(rows.received, batches):
                 *values, faults = batch.columns
                 if faults.null_count < len(faults):
-                    raise changed(f"rows in {self.location} have values that no run has written; they were changed")
+                    raise changed(
+                        f"rows in {self.location} have values that no run has written; they were changed"
+                    )
                 at = schema.get_field_index("error")
                 texts = ["null" if one is None else one for one in values[at].storage.to_pylist()]
                 values[at], _ = array_of_texts([text.encode() for text in texts], ERROR_TYPE)
@@ -82,7 +98,9 @@ class SqlResultTable:
 
 
 @asynccontextmanager
-async def open_results(spec: StorageObject, run: InputRun, context: StoreContext) -> AsyncIterator[StoredResults]:
+async def open_results(
+    spec: StorageObject, run: InputRun, context: StoreContext
+) -> AsyncIterator[StoredResults]:
     """Open what the label `sql` has stored."""
     wanted = read_spec(spec, SqlStorage, field="inputRun.output.sql")
     database = await open_database(

@@ -1,7 +1,8 @@
 """The rows of a query as Arrow columns: what is selected of them, and which types they have.
 
-Types that Arrow has are kept, and all others are selected as the text that the server shows. A value that Arrow or Python does not
-have, such as an infinite time, is an error of its record, and null. Imports pyarrow.
+Types that Arrow has are kept, and all others are selected as the text that the server shows. A
+value that Arrow or Python does not have, such as an infinite time, is an error of its record, and
+null. Imports pyarrow.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,14 @@ from pyarrow import compute
 from inferrun.formats.columns import block_of, check_types
 from inferrun.formats.copy_text import quoted
 from inferrun.formats.record_errors import not_sent
-from inferrun.plugins import ID_COLUMN, ArrowRecords, Block, ColumnSelection, InputError, RecordError
+from inferrun.plugins import (
+    ID_COLUMN,
+    ArrowRecords,
+    Block,
+    ColumnSelection,
+    InputError,
+    RecordError,
+)
 from runner.stores.sql.database import Transaction
 
 _NUMERIC: Final = "numeric"
@@ -26,21 +34,24 @@ _TIMES: Final = {
     "timestamp": ("0001-01-01", "9999-12-31 23:59:59.999999"),
     "timestamptz": ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"),
 }
-"""The first and the last value that Python has, too: psycopg 3.3 raises for the others, and pyarrow 26 reads 24:00 as 00:00."""
+"""The first and the last value that Python has, too: psycopg 3.3 raises for the others, and pyarrow
+26 reads 24:00 as 00:00."""
 
 _PLAIN: Final = _INTEGERS | _TEXTS | {"bool", "float4", "float8", "bytea"}
 _KEPT: Final = _PLAIN | {*_TIMES, "uuid", "json", "jsonb"}
-"""The types that Arrow has, alone and as items of arrays; and numeric, if its precision is declared."""
+"""The types that Arrow has, alone and as items of arrays; and numeric, if its precision is
+declared."""
 
 _SHOWN_OTHERWISE: Final = frozenset({"bpchar", "inet", "xml"})
-"""Types whose cast to text is not what the server shows: it removes blanks, adds /32, keeps an encoding that is not the text's."""
+"""Types whose cast to text is not what the server shows: it removes blanks, adds /32, keeps an
+encoding that is not the text's."""
 
 _DIGITS: Final = 76
 """The largest precision of a decimal number."""
 
 _FAULT: Final = "inferrun_fault"
-"""The last column, with the position, from 1, of the column whose value Arrow does not have. A column of the query may have its
-name."""
+"""The last column, with the position, from 1, of the column whose value Arrow does not have. A
+column of the query may have its name."""
 
 _UNLIKE_TYPES: Final = {"character": "bpchar", "bit": '"bit"'}
 """Types whose names, as the server writes them, would have the length 1."""
@@ -91,9 +102,12 @@ class _Column:
 
 
 class Rows:
-    """The rows of a query. `columns` says what is used of them; `keys` are columns that feed the model only if it names them."""
+    """The rows of a query. `columns` says what is used of them; `keys` are columns that feed the
+    model only if it names them."""
 
-    def __init__(self, found: pyarrow.Schema, columns: ColumnSelection, *, keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self, found: pyarrow.Schema, columns: ColumnSelection, *, keys: Sequence[str] = ()
+    ) -> None:
         """`found`: the columns of the query. Raises InputError if they cannot be used."""
         self._columns = columns
         self._keys = keys
@@ -111,7 +125,11 @@ class Rows:
             is_number = len(keys) == 1 and pyarrow.types.is_integer(self.schema.field(keys[0]).type)
             kind = self.schema.field(keys[0]).type if is_number else pyarrow.string()
             self.schema = self.schema.append(pyarrow.field(ID_COLUMN, kind))
-        used = [self._number(one) for one in self.schema if one.name not in unfed or one.name in columns.named]
+        used = [
+            self._number(one)
+            for one in self.schema
+            if one.name not in unfed or one.name in columns.named
+        ]
         check_types(pyarrow.schema(used), columns, where="input.sql.query")
 
     def selected(self) -> str:
@@ -119,9 +137,17 @@ class Rows:
         names = [one.selected(self._columns) for one in self._found]
         if len(self.schema) > len(names):
             keys = ", ".join(map(quoted, self._keys))
-            text = f"jsonb_build_array({keys})::text" if len(self._keys) > 1 else self._key_text(self._keys[0])
+            text = (
+                f"jsonb_build_array({keys})::text"
+                if len(self._keys) > 1
+                else self._key_text(self._keys[0])
+            )
             names.append(f"{text} as {quoted(ID_COLUMN)}")
-        faults = [(at, text) for at, one in enumerate(self._found, 1) if (text := one.faults(self._columns))]
+        faults = [
+            (at, text)
+            for at, one in enumerate(self._found, 1)
+            if (text := one.faults(self._columns))
+        ]
         cases = " ".join(f"when {text} then {at}" for at, text in faults)
         return ", ".join([*names, f"{f'case {cases} end' if cases else 'null'}::int4 as {_FAULT}"])
 
@@ -131,7 +157,10 @@ class Rows:
 
     def received(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """Return selected rows with the types of the schema, and the column of faults."""
-        columns = [_typed(column, one.type) for column, one in zip(batch.columns, self.schema, strict=False)]
+        columns = [
+            _typed(column, one.type)
+            for column, one in zip(batch.columns, self.schema, strict=False)
+        ]
         return pyarrow.RecordBatch.from_arrays([*columns, batch.columns[-1]], schema=self._received)
 
     def restored(self, spooled: bytes) -> pyarrow.RecordBatch:
@@ -142,26 +171,32 @@ class Rows:
         """Return the records in rows, the first of which has this index in the input."""
         *columns, faults = received.columns
         table = pyarrow.RecordBatch.from_arrays(columns, schema=self.schema)
-        names = self._columns.fed_of([name for name in table.schema.names if name not in self._keys])
+        names = self._columns.fed_of(
+            [name for name in table.schema.names if name not in self._keys]
+        )
         fed = [self._number(table.schema.field(name)) for name in names]
         records = [_typed(table.column(one.name), one.type) for one in fed]
         errors = {}
         for at in compute.indices_nonzero(compute.is_valid(faults)).to_pylist():
             errors[at] = _unreadable(first + at, self._found[faults[at].as_py() - 1].name)
         for field, column in zip(fed, records, strict=True):
-            if field != table.schema.field(field.name):  # a numeric, which may be larger than any floating-point number
+            # a numeric, which may be larger than any floating-point number
+            if field != table.schema.field(field.name):
                 infinite = compute.indices_nonzero(compute.is_inf(column)).to_pylist()
                 errors |= {at: _unreadable(first + at, field.name) for at in infinite}
         block = block_of(table, self._columns)
         return replace(
             block,
-            records=ArrowRecords(pyarrow.RecordBatch.from_arrays(records, schema=pyarrow.schema(fed))),
+            records=ArrowRecords(
+                pyarrow.RecordBatch.from_arrays(records, schema=pyarrow.schema(fed))
+            ),
             errors=errors,
         )
 
     def _key_text(self, key: str) -> str:
         is_number = pyarrow.types.is_integer(self.schema.field(ID_COLUMN).type)
-        return quoted(key) if is_number else f"format('%s', {quoted(key)})"  # as the server shows it
+        # as the server shows it
+        return quoted(key) if is_number else f"format('%s', {quoted(key)})"
 
     def _field_of(self, column: _Column, found: pyarrow.Field) -> pyarrow.Field:
         text = pyarrow.list_(pyarrow.string()) if column.is_array else pyarrow.string()
@@ -170,16 +205,26 @@ class Rows:
 
     def _number(self, field: pyarrow.Field) -> pyarrow.Field:
         """Return a column as it feeds the model: there are no tensors of decimal numbers."""
-        is_numeric = any(one.name == field.name and one.kind == _NUMERIC and not one.is_array for one in self._found)
-        return field.with_type(pyarrow.float64()) if is_numeric and not self._columns.takes_any else field
+        is_numeric = any(
+            one.name == field.name and one.kind == _NUMERIC and not one.is_array
+            for one in self._found
+        )
+        return (
+            field.with_type(pyarrow.float64())
+            if is_numeric and not self._columns.takes_any
+            else field
+        )
 
 
 def canonical(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-    """Return a copy that serializes to the same bytes for equal rows. The driver does not clear the bits after the last row."""
+    """Return a copy that serializes to the same bytes for equal rows. The driver does not clear the
+    bits after the last row."""
     return batch.take(pyarrow.array(range(batch.num_rows), pyarrow.int64()))
 
 
-def rows_of(reading: Transaction, query: str, columns: ColumnSelection, *, keys: Sequence[str] = ()) -> Rows:
+def rows_of(
+    reading: Transaction, query: str, columns: ColumnSelection, *, keys: Sequence[str] = ()
+) -> Rows:
     """Return the rows of a query in parentheses. Raises InputError."""
     found = reading.schema(f"select * from {query}")  # noqa: S608  the user's query
     if missing := [name for name in keys if name not in found.names]:
@@ -188,7 +233,9 @@ def rows_of(reading: Transaction, query: str, columns: ColumnSelection, *, keys:
             is_retryable=False,
         )
     if twice := next((name for name in found.names if found.names.count(name) > 1), None):
-        raise InputError(f"input.sql.query: it has several columns {twice!r}; name each", is_retryable=False)
+        raise InputError(
+            f"input.sql.query: it has several columns {twice!r}; name each", is_retryable=False
+        )
     return Rows(found, columns, keys=keys)
 
 
@@ -201,14 +248,16 @@ class RowKey:
     """The types as SQL; empty if the query has no rows."""
 
     schemas: tuple[str, ...]
-    """Where the operators of each type are, by which rows are ordered: that need not be a schema of `search_path`, and citext
-    without its own would be compared as text."""
+    """Where the operators of each type are, by which rows are ordered: that need not be a schema of
+    `search_path`, and citext without its own would be compared as text."""
 
     def compared(self, operator: str, settings: Sequence[str]) -> str:
-        """Return the condition for rows whose key is `>=`, or `<`, values that settings have as texts."""
+        """Return the condition for rows whose key is `>=`, or `<`, values that settings have as
+        texts."""
         columns = ", ".join(map(quoted, self.columns))
         values = ", ".join(
-            f"current_setting('{name}')::{kind}" for name, kind in zip(settings, self.types, strict=True)
+            f"current_setting('{name}')::{kind}"
+            for name, kind in zip(settings, self.types, strict=True)
         )
         schema, *others = set(self.schemas)
         if others:  # no index is used, but each type has its order
@@ -225,7 +274,8 @@ join pg_opclass c on c.opcintype = base.oid and c.opcdefault join pg_am m on m.o
 join pg_amop a on a.amopfamily = c.opcfamily and (a.amoplefttype, a.amoprighttype, a.amopstrategy) = (base.oid, base.oid, 4)
 join pg_operator o on o.oid = a.amopopr join pg_namespace n on n.oid = o.oprnamespace
 where base.next = 0"""
-"""The schema of the operator `>=` of a type, or of what a domain is based on; without a row, it is one of the server's own."""
+"""The schema of the operator `>=` of a type, or of what a domain is based on; without a row, it is
+one of the server's own."""
 
 
 def row_key(reading: Transaction, query: str, keys: Sequence[str]) -> RowKey:
@@ -249,14 +299,19 @@ def _column_of(field: pyarrow.Field) -> _Column:
 
 
 def _decimal(modifier: int) -> pyarrow.DataType | None:
-    """Return the type of numbers with the precision and scale in a type modifier; None if Arrow has no such type."""
+    """Return the type of numbers with the precision and scale in a type modifier; None if Arrow has
+    no such type."""
     precision, scale = (
         (modifier - 4) >> 16 & 0xFFFF,
         ((modifier - 4 & 0x7FF) ^ 0x400) - 0x400,
     )  # of 11 bits, with a sign
     if modifier < 4 or precision > _DIGITS or not 0 <= scale <= precision:
         return None
-    return pyarrow.decimal128(precision, scale) if precision <= 38 else pyarrow.decimal256(precision, scale)
+    return (
+        pyarrow.decimal128(precision, scale)
+        if precision <= 38
+        else pyarrow.decimal256(precision, scale)
+    )
 
 
 def _typed(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
@@ -265,8 +320,11 @@ def _typed(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
     if pyarrow.types.is_decimal(kind):  # the driver has them as texts
         texts = column.storage
         return texts.cast(kind)
-    # pyarrow 26 divides by a power of ten: a tenth of all decimal numbers would not be the nearest floating-point number.
-    return (column.cast(pyarrow.string()) if pyarrow.types.is_decimal(column.type) else column).cast(kind)
+    # pyarrow 26 divides by a power of ten: a tenth of all decimal numbers would not be the nearest
+    # floating-point number.
+    return (
+        column.cast(pyarrow.string()) if pyarrow.types.is_decimal(column.type) else column
+    ).cast(kind)
 
 
 def _unreadable(index: int, name: str) -> RecordError:

@@ -1,6 +1,8 @@
-"""What a server reports, and what that means for a run: by the SQLSTATE, because servers translate their texts. Pure.
+"""What a server reports, and what that means for a run: by the SQLSTATE, because servers translate
+their texts. Pure.
 
-Neither values nor texts about them become part of a message: errors whose text is about values are described by words only.
+Neither values nor texts about them become part of a message: errors whose text is about values are
+described by words only.
 """
 
 from collections.abc import Mapping
@@ -23,7 +25,8 @@ _WORDS: Final = {
     "23502": "a column must not be null",
     "25006": "the server or the transaction is read-only, such as a replica, a primary that was demoted, or a user with "
     "default_transaction_read_only",
-    "25P03": "the transaction was idle for too long; " + _TIMEOUTS.format("idle_in_transaction_session_timeout"),
+    "25P03": "the transaction was idle for too long; "
+    + _TIMEOUTS.format("idle_in_transaction_session_timeout"),
     "25P04": "the transaction lasted too long; " + _TIMEOUTS.format("transaction_timeout"),
     "28": "the server does not admit the user",
     "3D": "the database does not exist",
@@ -50,10 +53,24 @@ _WORDS: Final = {
     "P0": "a function or a trigger raised an error",
     "XX": "the server has an internal error",
 }
-"""What a class of errors means, or one error of it: https://www.postgresql.org/docs/current/errcodes-appendix.html."""
+"""What a class of errors means, or one error of it:
+https://www.postgresql.org/docs/current/errcodes-appendix.html."""
 
-_PASSING: Final = ("08", "25006", "25P03", "25P04", "40", "53", "55P03", "57014", "57P", "58030", "HV00N")
-"""What passes with time: connections, replicas that are promoted, timeouts, rollbacks, resources, restarts."""
+_PASSING: Final = (
+    "08",
+    "25006",
+    "25P03",
+    "25P04",
+    "40",
+    "53",
+    "55P03",
+    "57014",
+    "57P",
+    "58030",
+    "HV00N",
+)
+"""What passes with time: connections, replicas that are promoted, timeouts, rollbacks, resources,
+restarts."""
 
 _AT_LOGIN: Final = {
     "28P01": "the server rejects the credentials",
@@ -70,10 +87,12 @@ _OF_POOLERS: Final = {
     "permission denied": "42501",
     "not currently accepting": "55000",
 }
-"""Parts of the texts with which pgbouncer 1.18 refuses a login; all have the SQLSTATE 08P01. It does not translate them."""
+"""Parts of the texts with which pgbouncer 1.18 refuses a login; all have the SQLSTATE 08P01. It
+does not translate them."""
 
 _ROLE_CHECK: Final = "InitializeSessionUserId"
-"""The function of the server that knows roles: https://github.com/postgres/postgres/blob/REL_18_0/src/backend/utils/init/miscinit.c."""
+"""The function of the server that knows roles:
+https://github.com/postgres/postgres/blob/REL_18_0/src/backend/utils/init/miscinit.c."""
 
 
 class ServerError(Exception):
@@ -86,7 +105,8 @@ class ServerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The fields of an error message of the server: https://www.postgresql.org/docs/current/protocol-error-fields.html."""
+    """The fields of an error message of the server:
+    https://www.postgresql.org/docs/current/protocol-error-fields.html."""
 
     state: str
     message: str = ""
@@ -99,7 +119,8 @@ class Report:
 
     @property
     def is_of_statement(self) -> bool:
-        """Whether the text is of the statement itself: that of a function or a trigger may say anything, also values."""
+        """Whether the text is of the statement itself: that of a function or a trigger may say
+        anything, also values."""
         return not self.context or (self.context.startswith("COPY ") and "\n" not in self.context)
 
     @property
@@ -108,10 +129,13 @@ class Report:
         return self.state.startswith(_PASSING)
 
     def of_login(self) -> "Report":
-        """Return the report of a refused login, with the SQLSTATE of a server if it is a pooler's."""
+        """Return the report of a refused login, with the SQLSTATE of a server if it is a
+        pooler's."""
         if self.state != "08P01":
             return self
-        found = next((state for text, state in _OF_POOLERS.items() if text in self.message), self.state)
+        found = next(
+            (state for text, state in _OF_POOLERS.items() if text in self.message), self.state
+        )
         return replace(self, state=found)
 
     def describe(self) -> str:
@@ -130,4 +154,6 @@ class Report:
 
 
 def _meaning(words: Mapping[str, str], state: str) -> str:
-    return next((words[state[:length]] for length in range(5, 1, -1) if state[:length] in words), "")
+    return next(
+        (words[state[:length]] for length in range(5, 1, -1) if state[:length] in words), ""
+    )

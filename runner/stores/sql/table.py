@@ -1,6 +1,8 @@
-"""The table of results: its typed columns, and how the rows of a chunk get into it. Imports pyarrow.
+"""The table of results: its typed columns, and how the rows of a chunk get into it. Imports
+pyarrow.
 
-Results are spooled as Arrow, received in a temporary table, and inserted from there with the types of the table's columns.
+Results are spooled as Arrow, received in a temporary table, and inserted from there with the types
+of the table's columns.
 """
 
 import io
@@ -63,7 +65,8 @@ _ENDS: Final = {
     pyarrow.timestamp("us"): (-62_135_596_800_000_000, 253_402_300_799_999_999),
     pyarrow.timestamp("us", "UTC"): (-62_135_596_800_000_000, 253_402_300_799_999_999),
 }
-"""The first and the last value, as Arrow has them, that PostgreSQL and its clients in Python have, too."""
+"""The first and the last value, as Arrow has them, that PostgreSQL and its clients in Python have,
+too."""
 
 _NUL_IN_JSON: Final = r"(^|[^\\])(\\\\)*\\u0000"
 """The character NUL in a JSON text."""
@@ -91,7 +94,9 @@ class ResultTable:
     )
 
     def __init__(self, name: str, plan: InputPlan, *, location: str) -> None:
-        given = ResultSchema.deserialized(plan.result_schema).arrow if plan.result_schema else _DEFAULT
+        given = (
+            ResultSchema.deserialized(plan.result_schema).arrow if plan.result_schema else _DEFAULT
+        )
         self._name = name
         self._location = location
         self._schema = pyarrow.schema([_stored_field(one) for one in given])
@@ -102,18 +107,27 @@ class ResultTable:
         self._found: Mapping[str, str] = {}
 
     def create(self, transaction: Transaction) -> None:
-        """Create the table, or the columns that it lacks. Raises OutputError for a column of another type."""
+        """Create the table, or the columns that it lacks. Raises OutputError for a column of
+        another type."""
         wanted = {one.name: _type_name(one) for one in self._schema}
         if not found_columns(transaction, self._name):
-            columns = [f"{quoted(name)} {kind}" for name, kind in {"index": "", ID_COLUMN: "text", **wanted}.items()]
+            columns = [
+                f"{quoted(name)} {kind}"
+                for name, kind in {"index": "", ID_COLUMN: "text", **wanted}.items()
+            ]
             text = f"create table {self._name} (run text, {', '.join(columns)}, primary key (run, index))"
             transaction.rows(text)
         found = found_columns(transaction, self._name)
         if "run" not in found:
             raise OutputError(
-                f"output.sql.table: {self._location} has no column 'run'; name a table of results", is_retryable=False
+                f"output.sql.table: {self._location} has no column 'run'; name a table of results",
+                is_retryable=False,
             )
-        missing = [f"add column {quoted(name)} {kind}" for name, kind in wanted.items() if name not in found]
+        missing = [
+            f"add column {quoted(name)} {kind}"
+            for name, kind in wanted.items()
+            if name not in found
+        ]
         if missing:
             transaction.rows(f"alter table {self._name} {', '.join(missing)}")
             found = found_columns(transaction, self._name)
@@ -127,8 +141,12 @@ class ResultTable:
                     is_retryable=False,
                 )
         self._found = found
-        are_json = {name for name in wanted if name != "error" and found.get(name) in ("json", "jsonb")}
-        self._schema = pyarrow.schema([_as_json(one) if one.name in are_json else one for one in self._schema])
+        are_json = {
+            name for name in wanted if name != "error" and found.get(name) in ("json", "jsonb")
+        }
+        self._schema = pyarrow.schema(
+            [_as_json(one) if one.name in are_json else one for one in self._schema]
+        )
 
     def lacks(self, name: str, column: pyarrow.Array) -> set[int]:
         """Return the positions of the values that the table cannot have."""
@@ -144,14 +162,16 @@ class ResultTable:
         with pyarrow.OSFile(str(path)) as content:
             transaction.append(_SPOOLED, pyarrow.ipc.open_stream(content))
         transaction.bind(SETTINGS)
-        ((digest, size),) = transaction.rows(digest_of(f"select index, {self._selected()} from {_RECEIVED}"))  # noqa: S608  names
+        ((digest, size),) = transaction.rows(
+            digest_of(f"select index, {self._selected()} from {_RECEIVED}")  # noqa: S608  names
+        )
         return str(digest), int(str(size))
 
     def insert(self, transaction: Transaction, run: str, *, records: int) -> None:
         """Insert the rows that were received. Raises OutputError if the table has fewer afterwards.
 
-        A trigger or a rule may drop rows, or redirect them, as partitions by inheritance do: then they are counted where they are
-        read.
+        A trigger or a rule may drop rows, or redirect them, as partitions by inheritance do: then
+        they are counted where they are read.
         """
         names = ", ".join(map(quoted, self._rows.names))
         text = f"insert into {self._name} (run, index, {names}) select $1, index, {self._selected()} from {_RECEIVED}"  # noqa: S608
@@ -168,11 +188,12 @@ class ResultTable:
             )
 
     def check(self, transaction: Transaction, run: str, *, index: int) -> None:
-        """Insert rows as the run will. Raises ServerError for what does not depend on the values of a record.
+        """Insert rows as the run will. Raises ServerError for what does not depend on the values of
+        a record.
 
-        With no row, for rights, computed columns, and what is not a table. With one, whose values are null, for a column that
-        must not be null and that no run sets, for a foreign key of the run, and for a missing partition. Other errors may be due to
-        those nulls.
+        With no row, for rights, computed columns, and what is not a table. With one, whose values
+        are null, for a column that must not be null and that no run sets, for a foreign key of the
+        run, and for a missing partition. Other errors may be due to those nulls.
         """
         is_partitioned_by_values = self._is_partitioned_by_values(transaction)
         self._create_received(transaction)
@@ -191,16 +212,23 @@ class ResultTable:
                 raise
 
     def _is_partitioned_by_values(self, transaction: Transaction) -> bool:
-        """Return whether a column that a record has, or an expression, says to which partition a row belongs."""
+        """Return whether a column that a record has, or an expression, says to which partition a
+        row belongs."""
         text = (
             "select a.attname::text from pg_partition_tree(to_regclass($1)) t join pg_partitioned_table p on p.partrelid = t.relid "
             "cross join unnest(p.partattrs::int2[]) key left join pg_attribute a on a.attrelid = p.partrelid and a.attnum = key"
         )
-        return any(name is None or name in self._rows.names for (name,) in transaction.rows(text, self._name))
+        return any(
+            name is None or name in self._rows.names
+            for (name,) in transaction.rows(text, self._name)
+        )
 
     def _create_received(self, transaction: Transaction) -> None:
-        """Create the table that receives rows. It ends with its transaction, and not with a session, which a pooler keeps."""
-        columns = ", ".join(f"{quoted(one.name)} {_type_name(one, is_sent=True)}" for one in self._schema)
+        """Create the table that receives rows. It ends with its transaction, and not with a
+        session, which a pooler keeps."""
+        columns = ", ".join(
+            f"{quoted(one.name)} {_type_name(one, is_sent=True)}" for one in self._schema
+        )
         transaction.rows(f"create temporary table {_SPOOLED} ({columns}) on commit drop")
 
     def _selected(self) -> str:
@@ -209,13 +237,19 @@ class ResultTable:
     def _value(self, name: str) -> str:
         """Return a column of the spooled rows, with the type that it has in the table."""
         kind = self._found[name]
-        return f"to_json({self._sent(name)})::{kind}" if kind in ("json", "jsonb") else f"{self._sent(name)}::{kind}"
+        return (
+            f"to_json({self._sent(name)})::{kind}"
+            if kind in ("json", "jsonb")
+            else f"{self._sent(name)}::{kind}"
+        )
 
     def _sent(self, name: str) -> str:
         field = self._schema.field(name)
         if is_json(value_type(field)) or name == "error":
             return f"{quoted(name)}::json"
-        return f"encode({quoted(name)}, 'hex')::uuid" if field.type == pyarrow.uuid() else quoted(name)
+        return (
+            f"encode({quoted(name)}, 'hex')::uuid" if field.type == pyarrow.uuid() else quoted(name)
+        )
 
 
 class _SpooledRows:
@@ -243,11 +277,14 @@ class _SpooledRows:
 
 
 def _error_text(error: Mapping[str, object]) -> str:
-    return orjson.dumps({name: value for name, value in error.items() if value is not None}).decode()
+    return orjson.dumps(
+        {name: value for name, value in error.items() if value is not None}
+    ).decode()
 
 
 def _unstorable(column: pyarrow.Array, *, is_jsonb: bool) -> list[int]:
-    """Return the positions of the values that PostgreSQL does not have, or that psycopg raises for."""
+    """Return the positions of the values that PostgreSQL does not have, or that psycopg raises
+    for."""
     kind = column.type
     if pyarrow.types.is_struct(kind):
         return [at for one in column.flatten() for at in _unstorable(one, is_jsonb=is_jsonb)]
@@ -277,7 +314,11 @@ def _stored_field(field: pyarrow.Field) -> pyarrow.Field:
     if field.name == "error":
         return field
     kind = _stored_type(value_type(field))
-    return _as_json(field) if is_json(kind) else pyarrow.field(field.name, kind, metadata=field.metadata)
+    return (
+        _as_json(field)
+        if is_json(kind)
+        else pyarrow.field(field.name, kind, metadata=field.metadata)
+    )
 
 
 def _stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:
@@ -298,7 +339,8 @@ def _stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:
 
 
 def _type_name(field: pyarrow.Field, *, is_sent: bool = False) -> str:
-    """Return the type of a column as the server writes it, or the one as which the driver sends it."""
+    """Return the type of a column as the server writes it, or the one as which the driver sends
+    it."""
     kind = value_type(field)
     if is_json(kind) or field.name == "error":
         return "text" if is_sent else "json"

@@ -1,4 +1,5 @@
-"""BentoML with adaptive batching: NaN, null, and an error of one record that all requests of its batch are answered with."""
+"""BentoML with adaptive batching: NaN, null, and an error of one record that all requests of its
+batch are answered with."""
 
 import sys
 import tempfile
@@ -34,7 +35,17 @@ with tempfile.TemporaryDirectory() as made:
     url = f"http://127.0.0.1:{port}"
     program = Path(sys.executable).parent / "bentoml"
     quiet = {"BENTOML_DO_NOT_TRACK": "True"}
-    command = [program, "serve", "service:Half", "--working-dir", made, "--port", port, "--host", "127.0.0.1"]
+    command = [
+        program,
+        "serve",
+        "service:Half",
+        "--working-dir",
+        made,
+        "--port",
+        port,
+        "--host",
+        "127.0.0.1",
+    ]
     with serving(*command, ready=f"{url}/readyz", env=quiet, seconds=240):
         nan = {"error": "invalid_prediction", "message": "returned null"}
         null = {"error": "invalid_prediction", "message": "returned null"}

@@ -1,4 +1,5 @@
-"""ClickHouse, embedded (chdb): one table in the formats of files that it writes, and what it reads there."""
+"""ClickHouse, embedded (chdb): one table in the formats of files that it writes, and what it reads
+there."""
 
 import json
 import sys
@@ -49,7 +50,8 @@ select number::Int32 as id,
     toDateTime64('2024-02-29 12:34:56.123456789', 9, 'Europe/Berlin') as dt9
     from numbers(3) order by id
 """
-# ClickHouse has no UUID, JSON and Decimal256 in ORC. Numbers of 128 bits and addresses are bytes to its own reader.
+# ClickHouse has no UUID, JSON and Decimal256 in ORC. Numbers of 128 bits and addresses are bytes to
+# its own reader.
 FILES_OF = {
     "types.parquet": ("Parquet", TABLE, ""),
     "types.arrow": ("Arrow", TABLE, ""),
@@ -60,7 +62,8 @@ FILES_OF = {
     "more.orc": ("ORC", MORE, "except (js, d256)"),
 }
 BYTES = ("ip6", "i128")
-# Its own reader takes decimals in JSON for doubles, and texts for times, unless it is told otherwise.
+# Its own reader takes decimals in JSON for doubles, and texts for times, unless it is told
+# otherwise.
 AS_WRITTEN = """schema_inference_hints = 'dec Decimal64(2), dec38 Decimal128(10)',
     input_format_try_infer_dates = 0, input_format_try_infer_datetimes = 0, """
 SETTINGS = """settings output_format_json_quote_64bit_integers = 0, output_format_json_quote_denormals = 1,
@@ -70,10 +73,16 @@ expected = {}
 for file, (name, table, less) in FILES_OF.items():
     path = FILES / file
     chdb.query(f"select * {less} from ({table}) into outfile '{path}' format {name}")
-    settings = SETTINGS.replace("settings ", f"settings {AS_WRITTEN}") if name == "JSONEachRow" else SETTINGS
+    settings = (
+        SETTINGS.replace("settings ", f"settings {AS_WRITTEN}")
+        if name == "JSONEachRow"
+        else SETTINGS
+    )
     encoded = ", ".join(f"base64Encode({one}) as {one}" for one in BYTES)
     columns = "*" if table is TABLE else f"* replace ({encoded})"
-    rows = chdb.query(f"select {columns} from file('{path}', {name}) order by id {settings}", "JSONEachRow").bytes()
+    rows = chdb.query(
+        f"select {columns} from file('{path}', {name}) order by id {settings}", "JSONEachRow"
+    ).bytes()
     expected[file] = [json.loads(line) for line in rows.splitlines()]
     if table is MORE:
         for row in expected[file]:

@@ -1,7 +1,8 @@
-"""Writes tables with the image features of Hugging Face datasets, and what datasets itself reads of them.
+"""Writes tables with the image features of Hugging Face datasets, and what datasets itself reads of
+them.
 
-An image is read as its size and its upper left pixel, and what datasets cannot read as `"error"`. It writes no struct whose members
-are both null.
+An image is read as its size and its upper left pixel, and what datasets cannot read as `"error"`.
+It writes no struct whose members are both null.
 """
 
 import io

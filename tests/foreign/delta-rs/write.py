@@ -1,4 +1,5 @@
-"""polars and delta-rs: tables of Delta with the types that polars has, appended to, overwritten in part and with deleted rows."""
+"""polars and delta-rs: tables of Delta with the types that polars has, appended to, overwritten in
+part and with deleted rows."""
 
 import base64
 import json
@@ -21,7 +22,9 @@ FRAME = pl.DataFrame(
         # Delta has no unsigned integers: those over 2147483647 are refused.
         "u32": pl.Series([2147483647, None, 0], dtype=pl.UInt32),
         "f32": pl.Series([0.1, None, float("inf")], dtype=pl.Float32),
-        "dec": pl.Series([Decimal("1234567890123456789.25"), None, Decimal("-0.5")], dtype=pl.Decimal(38, 2)),
+        "dec": pl.Series(
+            [Decimal("1234567890123456789.25"), None, Decimal("-0.5")], dtype=pl.Decimal(38, 2)
+        ),
         "text": ["", None, 'é "q"\n'],
         "day": [date(9999, 12, 31), None, date(1, 1, 1)],
         "naive": [datetime(2024, 2, 29, 12, 34, 56, 123456), None, datetime(1900, 1, 1)],
@@ -63,7 +66,8 @@ def make(name, write):
 
 
 def changed(path):
-    """Rows in several files, of which some were deleted, updated and merged, and a column that was added."""
+    """Rows in several files, of which some were deleted, updated and merged, and a column that was
+    added."""
     few = FRAME.select("id", "text", "f32")
     few.write_delta(path, delta_write_options={"partition_by": ["id"]})
     table = DeltaTable(path)

@@ -1,4 +1,5 @@
-"""dlt: a resource with nested values, loaded to files of Parquet and JSON lines; Parquet is read by dlt."""
+"""dlt: a resource with nested values, loaded to files of Parquet and JSON lines; Parquet is read by
+dlt."""
 
 import base64
 import gzip
@@ -62,12 +63,18 @@ for form in ("parquet", "jsonl"):
     name = "rows" + "".join(one for one in made.suffixes if one[1:].isalpha())
     shutil.copy(made, FILES / name)
     if form == "parquet":
-        with pipeline.sql_client() as client, client.execute_query("select * from rows order by id") as cursor:
+        with (
+            pipeline.sql_client() as client,
+            client.execute_query("select * from rows order by id") as cursor,
+        ):
             rows = cursor.arrow().to_pylist()
     else:
         rows = [json.loads(line) for line in gzip.decompress(made.read_bytes()).splitlines()]
     # Ids of the load and of the row are others each time.
-    expected[name] = [{key: shown(value) for key, value in row.items() if not key.startswith("_dlt")} for row in rows]
+    expected[name] = [
+        {key: shown(value) for key, value in row.items() if not key.startswith("_dlt")}
+        for row in rows
+    ]
 (OUT / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")
 shutil.rmtree(OUT / "bucket")
 shutil.rmtree(OUT / "dlt")

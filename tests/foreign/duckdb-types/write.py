@@ -1,4 +1,5 @@
-"""DuckDB: types that Parquet has in another form, or that few readers know, and what it reads of its files."""
+"""DuckDB: types that Parquet has in another form, or that few readers know, and what it reads of
+its files."""
 
 import json
 import sys
@@ -26,8 +27,12 @@ for name, columns in TABLES.items():
     path = FILES / f"{name}.parquet"
     made = ", ".join(f"{value} as {column}" for column, (value, _) in columns.items())
     nulls = ", ".join(["null"] * len(columns))
-    duckdb.sql(f"copy (select 1 as id, {made} union all select 2, {nulls}) to '{path}' (format parquet)")
+    duckdb.sql(
+        f"copy (select 1 as id, {made} union all select 2, {nulls}) to '{path}' (format parquet)"
+    )
     read = ", ".join(f"{text} as {column}" for column, (_, text) in columns.items())
-    rows = duckdb.sql(f"select to_json(r) from (select id, {read} from '{path}' order by id) r").fetchall()
+    rows = duckdb.sql(
+        f"select to_json(r) from (select id, {read} from '{path}' order by id) r"
+    ).fetchall()
     expected[path.name] = [json.loads(row) for (row,) in rows]
 (OUT / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")

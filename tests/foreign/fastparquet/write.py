@@ -1,4 +1,5 @@
-"""fastparquet: the types of a frame of pandas by default, times as INT96, and a folder with a file for each group of rows."""
+"""fastparquet: the types of a frame of pandas by default, times as INT96, and a folder with a file
+for each group of rows."""
 
 import base64
 import json
@@ -23,7 +24,9 @@ FRAME = pd.DataFrame(
         "f32": np.array([0.1, np.nan, np.inf], "float32"),
         "f64": [0.1, 1e300, -0.0],
         "when": pd.to_datetime(TIMES, format="mixed"),
-        "utc": pd.to_datetime(["2024-02-29 12:34:56.123456", None, "2262-01-01"], utc=True, format="mixed"),
+        "utc": pd.to_datetime(
+            ["2024-02-29 12:34:56.123456", None, "2262-01-01"], utc=True, format="mixed"
+        ),
         "cat": pd.Categorical(["a", None, "b"]),
         "int": pd.array([1, None, 2**53 + 1], dtype="Int64"),
         "u8": pd.array([255, None, 0], dtype="UInt8"),
@@ -38,7 +41,8 @@ def shown(value):
         return {"b64": base64.b64encode(value).decode()}
     if isinstance(value, dict):
         return value
-    # NaN is stored as null, and a null of any type read as NaN: pandas has no other in such columns.
+    # NaN is stored as null, and a null of any type read as NaN: pandas has no other in such
+    # columns.
     if pd.isna(value):
         return None
     if isinstance(value, pd.Timestamp):
@@ -54,6 +58,11 @@ def read(name):
 
 fastparquet.write(str(FILES / "types.parquet"), FRAME, compression="GZIP")
 fastparquet.write(str(FILES / "int96.parquet"), FRAME[["id", "when"]], times="int96")
-fastparquet.write(str(FILES / "groups.parquet"), FRAME[["id", "text", "cat"]], file_scheme="hive", row_group_offsets=2)
+fastparquet.write(
+    str(FILES / "groups.parquet"),
+    FRAME[["id", "text", "cat"]],
+    file_scheme="hive",
+    row_group_offsets=2,
+)
 expected = {name: read(name) for name in ("types.parquet", "int96.parquet", "groups.parquet")}
 (OUT / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,5 @@
-"""LiteLLM's proxy in front of an upstream that is overloaded, refuses its key, or answers with null."""
+"""LiteLLM's proxy in front of an upstream that is overloaded, refuses its key, or answers with
+null."""
 
 import json
 import sys
@@ -20,9 +21,17 @@ with tempfile.TemporaryDirectory() as made, worker() as (behind, _):
     (Path(made) / "config.yaml").write_text(json.dumps(config))
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    command = [Path(sys.executable).parent / "litellm", "--config", Path(made) / "config.yaml", "--port", port]
+    command = [
+        Path(sys.executable).parent / "litellm",
+        "--config",
+        Path(made) / "config.yaml",
+        "--port",
+        port,
+    ]
     offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False"}
-    with serving(*command, "--host", "127.0.0.1", ready=f"{url}/health/liveliness", env=offline, seconds=240):
+    with serving(
+        *command, "--host", "127.0.0.1", ready=f"{url}/health/liveliness", env=offline, seconds=240
+    ):
         ok, denied = (
             {"prediction": {"text": "ok", "finish_reason": "stop"}},
             {"error": "http_401", "message": "returned 401"},
@@ -31,4 +40,9 @@ with tempfile.TemporaryDirectory() as made, worker() as (behind, _):
         chats(OUT / "answers.json", url, ["ok", "null", "bad"], [ok, *refused])
         chats(OUT / "denied-upstream.json", url, ["ok", "denied"], [ok, denied])
         chats(OUT / "only-denied.json", url, ["denied"], {"code": 4, "message": "returned 401"})
-        chats(OUT / "only-overloaded.json", url, ["overloaded"], {"code": 4, "message": "returned 529"})
+        chats(
+            OUT / "only-overloaded.json",
+            url,
+            ["overloaded"],
+            {"code": 4, "message": "returned 529"},
+        )

@@ -38,13 +38,18 @@ with tempfile.TemporaryDirectory() as made:
     (Path(made) / "server.py").write_text(SERVER)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    with serving(sys.executable, Path(made) / "server.py", port, ready=f"{url}/health", seconds=240):
+    with serving(
+        sys.executable, Path(made) / "server.py", port, ready=f"{url}/health", seconds=240
+    ):
         record(
             OUT / "http.json",
             f"{url}/predict",
             contract={
                 "kserve": {"protocolVersion": "http"},
-                "request": {"body": {"n": "{{ n }}"}, "outputs": [{"name": "half", "path": "/half", "type": "double"}]},
+                "request": {
+                    "body": {"n": "{{ n }}"},
+                    "outputs": [{"name": "half", "path": "/half", "type": "double"}],
+                },
             },
             rows=[{"n": 3}, {"n": -1}, {"n": 0}, {"n": 101}],
             expected=[

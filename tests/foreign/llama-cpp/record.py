@@ -1,4 +1,5 @@
-"""llama.cpp's server with the tiny model of examples/llm-server: chats, completions, embeddings, a prompt that is too long."""
+"""llama.cpp's server with the tiny model of examples/llm-server: chats, completions, embeddings, a
+prompt that is too long."""
 
 import subprocess
 import sys
@@ -16,12 +17,18 @@ with tempfile.TemporaryDirectory() as made:
     model, port = Path(made) / "tiny.gguf", free_port()
     subprocess.run([sys.executable, EXAMPLE / "make_model.py", model], check=True)
     url = f"http://127.0.0.1:{port}"
-    with serving(sys.executable, EXAMPLE / "serve.py", model, "--port", port, ready=f"{url}/health"):
+    with serving(
+        sys.executable, EXAMPLE / "serve.py", model, "--port", port, ready=f"{url}/health"
+    ):
 
         def recorded(name, rows, expected, **request):
             request = {"prompt": "{{ p }}", "maxTokens": 4, "body": {"temperature": 0}, **request}
             record(
-                OUT / f"{name}.json", url, contract={"kserve": KSERVE, "request": request}, rows=rows, expected=expected
+                OUT / f"{name}.json",
+                url,
+                contract={"kserve": KSERVE, "request": request},
+                rows=rows,
+                expected=expected,
             )
 
         cut = {"prediction": {"finish_reason": "length", "completion_tokens": 4}}

@@ -1,4 +1,5 @@
-"""MLflow's own scoring server, asked with the protocol `http`: it writes NaN, which is not JSON, and null."""
+"""MLflow's own scoring server, asked with the protocol `http`: it writes NaN, which is not JSON,
+and null."""
 
 import sys
 import tempfile
@@ -25,12 +26,26 @@ class Double(mlflow.pyfunc.PythonModel):
 
 
 with tempfile.TemporaryDirectory() as made:
-    signature = ModelSignature(Schema([ColSpec(DataType.double, "a")]), Schema([ColSpec(DataType.double)]))
-    mlflow.pyfunc.save_model(Path(made) / "m", python_model=Double(), signature=signature, pip_requirements=[])
+    signature = ModelSignature(
+        Schema([ColSpec(DataType.double, "a")]), Schema([ColSpec(DataType.double)])
+    )
+    mlflow.pyfunc.save_model(
+        Path(made) / "m", python_model=Double(), signature=signature, pip_requirements=[]
+    )
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     mlflow_program = Path(sys.executable).parent / "mlflow"
-    command = [mlflow_program, "models", "serve", "-m", Path(made) / "m", "-p", port, "--env-manager", "local"]
+    command = [
+        mlflow_program,
+        "models",
+        "serve",
+        "-m",
+        Path(made) / "m",
+        "-p",
+        port,
+        "--env-manager",
+        "local",
+    ]
     with serving(*command, ready=f"{url}/ping", seconds=240):
         nan = {"error": "invalid_prediction", "message": "returned nan"}
         null = {"error": "invalid_prediction", "message": "returned null"}

@@ -1,4 +1,5 @@
-"""MLServer: the runtimes for scikit-learn and MLflow, and one of its own; NaN, one bad record, and names of outputs."""
+"""MLServer: the runtimes for scikit-learn and MLflow, and one of its own; NaN, one bad record, and
+names of outputs."""
 
 import json
 import sys
@@ -64,13 +65,24 @@ with tempfile.TemporaryDirectory() as made:
     (models / "root" / "runtime.py").write_text(RUNTIME)
     saved = Schema([ColSpec(DataType.double, "a")]), Schema([ColSpec(DataType.double)])
     mlflow.pyfunc.save_model(
-        models / "saved", python_model=Double(), signature=ModelSignature(*saved), pip_requirements=[]
+        models / "saved",
+        python_model=Double(),
+        signature=ModelSignature(*saved),
+        pip_requirements=[],
     )
     settings(
-        models / "total", implementation="mlserver_mlflow.MLflowRuntime", parameters={"uri": str(models / "saved")}
+        models / "total",
+        implementation="mlserver_mlflow.MLflowRuntime",
+        parameters={"uri": str(models / "saved")},
     )
     http, grpc, metrics = free_port(), free_port(), free_port()
-    ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics, "host": "127.0.0.1", "parallel_workers": 0}
+    ports = {
+        "http_port": http,
+        "grpc_port": grpc,
+        "metrics_port": metrics,
+        "host": "127.0.0.1",
+        "parallel_workers": 0,
+    }
     (models / "settings.json").write_text(json.dumps(ports))
     url = f"http://127.0.0.1:{http}"
     program = Path(sys.executable).parent / "mlserver"
@@ -78,16 +90,34 @@ with tempfile.TemporaryDirectory() as made:
 
         def recorded(name, model, rows, expected, **contract):
             kserve = {"modelName": model, "protocolVersion": "v2"}
-            record(OUT / f"{name}.json", url, contract={"kserve": kserve, **contract}, rows=rows, expected=expected)
+            record(
+                OUT / f"{name}.json",
+                url,
+                contract={"kserve": kserve, **contract},
+                rows=rows,
+                expected=expected,
+            )
 
         # A linear regression is right to the last digit only by chance.
         fp64 = {"inputs": [{"datatype": "FP64"}], "outputs": [{"name": "predict"}]}
         recorded("sklearn", "sum", [[1, 2], [3, 4]], [{}, {}], tensors=fp64)
         nan = {"error": "invalid_prediction", "message": "the model returned n"}
         one = {"inputs": [{"name": "x", "datatype": "FP64"}]}
-        recorded("nan", "root", [[4], [-1], [9]], [{"prediction": 2}, nan, {"prediction": 3}], tensors=one)
+        recorded(
+            "nan",
+            "root",
+            [[4], [-1], [9]],
+            [{"prediction": 2}, nan, {"prediction": 3}],
+            tensors=one,
+        )
         bad = {"error": "server_error"}
-        recorded("one-bad-record", "root", [[4], [101], [9]], [{"prediction": 2}, bad, {"prediction": 3}], tensors=one)
+        recorded(
+            "one-bad-record",
+            "root",
+            [[4], [101], [9]],
+            [{"prediction": 2}, bad, {"prediction": 3}],
+            tensors=one,
+        )
         a = {"inputs": [{"name": "a", "columns": ["a"]}]}
         rows, found = [{"a": 1.5}, {"a": 2}], [{"prediction": 3}, {"prediction": 4}]
         recorded("mlflow", "total", rows, found, tensors=a)
@@ -99,4 +129,6 @@ with tempfile.TemporaryDirectory() as made:
             [{"prediction": {"total": 3}}, {"prediction": {"total": 4}}],
             tensors=named,
         )
-        recorded("mlflow-nan", "total", [{"a": 1.5}, {"a": -1}], [{"prediction": 3}, nan], tensors=a)
+        recorded(
+            "mlflow-nan", "total", [{"a": 1.5}, {"a": -1}], [{"prediction": 3}, nan], tensors=a
+        )

@@ -1,4 +1,5 @@
-"""pandas: frames with indexes, categories, times and missing values in Parquet and Feather, and what it reads there."""
+"""pandas: frames with indexes, categories, times and missing values in Parquet and Feather, and
+what it reads there."""
 
 import json
 import sys
@@ -17,11 +18,17 @@ frame = pd.DataFrame(
         "c": pd.Categorical(["low", "high", None, "low"], ordered=True),
         "n": pd.array([1, None, 2**53 + 1, -1], dtype="Int64"),
         "b": pd.array([True, None, False, True], dtype="boolean"),
-        "t": pd.to_datetime(["0001-01-01", "9999-12-31T23:59:59.999999", None, "2026-01-02"], format="ISO8601").astype(
-            "datetime64[us]"
-        ),
+        "t": pd.to_datetime(
+            ["0001-01-01", "9999-12-31T23:59:59.999999", None, "2026-01-02"], format="ISO8601"
+        ).astype("datetime64[us]"),
         "zoned": pd.to_datetime(
-            ["2026-01-02T03:04:05.123456789Z", None, "1970-01-01T00:00:00Z", "2026-07-01T00:00:00Z"], format="ISO8601"
+            [
+                "2026-01-02T03:04:05.123456789Z",
+                None,
+                "1970-01-01T00:00:00Z",
+                "2026-07-01T00:00:00Z",
+            ],
+            format="ISO8601",
         ).tz_convert("Europe/Rome"),
     }
 )
@@ -36,14 +43,19 @@ frames = {
 expected = {}
 for name, given in frames.items():
     write, read = (
-        (given.to_feather, pd.read_feather) if name.endswith("feather") else (given.to_parquet, pd.read_parquet)
+        (given.to_feather, pd.read_feather)
+        if name.endswith("feather")
+        else (given.to_parquet, pd.read_parquet)
     )
     write(FILES / name)
     found = read(FILES / name)
     if not isinstance(found.index, pd.RangeIndex):
-        found = found.reset_index(names=[one or f"__index_level_{at}__" for at, one in enumerate(found.index.names)])
+        found = found.reset_index(
+            names=[one or f"__index_level_{at}__" for at, one in enumerate(found.index.names)]
+        )
     rows = found.astype(object).where(found.notna(), None).to_dict("records")
     expected[name] = [
-        {key: str(one) if isinstance(one, pd.Timestamp) else one for key, one in row.items()} for row in rows
+        {key: str(one) if isinstance(one, pd.Timestamp) else one for key, one in row.items()}
+        for row in rows
     ]
 (OUT / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")

@@ -22,12 +22,14 @@ frame = pl.DataFrame(
         "en": pl.Series(["cat", "dog", "cat"], dtype=animal),
         "cats": pl.Series([["a", None], [], None], dtype=pl.List(pl.Categorical)),
         "ens": pl.Series(
-            [{"x": "dog", "n": 1}, {"x": None, "n": 2}, None], dtype=pl.Struct({"x": animal, "n": pl.Int8})
+            [{"x": "dog", "n": 1}, {"x": None, "n": 2}, None],
+            dtype=pl.Struct({"x": animal, "n": pl.Int8}),
         ),
         "u64": pl.Series([0, 2**64 - 1, 2**63], dtype=pl.UInt64),
         "f32": pl.Series([0.1, float("inf"), None], dtype=pl.Float32),
         "dec": pl.Series(
-            [Decimal("0.10"), Decimal("-123456789012345678901234567890.12"), None], dtype=pl.Decimal(38, 2)
+            [Decimal("0.10"), Decimal("-123456789012345678901234567890.12"), None],
+            dtype=pl.Decimal(38, 2),
         ),
         "bin": [b"\xff\x00", b"text", None],
         "d": [date(1, 1, 1), date(9999, 12, 31), None],
@@ -68,6 +70,7 @@ for name, given in (("types", frame), ("wide", wide)):
     given.write_ipc(FILES / f"{name}.arrow")
     given.write_parquet(FILES / f"{name}.parquet")
     for path, read in ((f"{name}.arrow", pl.read_ipc), (f"{name}.parquet", pl.read_parquet)):
-        texts = [pl.col(one).cast(pl.String) for one in ("ns", "f32") if one in given.columns]  # with all digits
+        # with all digits
+        texts = [pl.col(one).cast(pl.String) for one in ("ns", "f32") if one in given.columns]
         expected[path] = [exact(row) for row in read(FILES / path).with_columns(texts).to_dicts()]
 (OUT / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")

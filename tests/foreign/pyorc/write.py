@@ -28,7 +28,16 @@ ROWS = [
         [(0.1, "é")],
         {"k": 1},
     ),
-    (1, date(9999, 12, 31), datetime(2262, 4, 11, 1, 2, 3, 456789), Decimal("-0.0000000001"), "abcde", b"x", [], {}),
+    (
+        1,
+        date(9999, 12, 31),
+        datetime(2262, 4, 11, 1, 2, 3, 456789),
+        Decimal("-0.0000000001"),
+        "abcde",
+        b"x",
+        [],
+        {},
+    ),
     (2, None, None, None, None, None, None, None),
 ]
 LATE = [(0, date(9999, 12, 31), datetime(9999, 12, 31)), (1, None, None)]
@@ -46,7 +55,10 @@ def exact(value: object) -> object:
 
 
 expected = {}
-for name, schema, rows in (("types.orc", TYPES, ROWS), ("late.orc", "struct<id:bigint,d:date,ts:timestamp>", LATE)):
+for name, schema, rows in (
+    ("types.orc", TYPES, ROWS),
+    ("late.orc", "struct<id:bigint,d:date,ts:timestamp>", LATE),
+):
     with (FILES / name).open("wb") as out, pyorc.Writer(out, schema) as writer:
         writer.writerows(rows)
     with (FILES / name).open("rb") as source:

@@ -1,4 +1,5 @@
-"""Ray Serve with a deployment that returns Python values: it writes NaN, and null for a missing number."""
+"""Ray Serve with a deployment that returns Python values: it writes NaN, and null for a missing
+number."""
 
 import os
 import sys
@@ -17,7 +18,8 @@ OUT = Path(sys.argv[1]).resolve() / "answers"
 
 @serve.deployment
 class Half:
-    """Half of each number; NaN for negative ones, null for zero, and an error for those over 100."""
+    """Half of each number; NaN for negative ones, null for zero, and an error for those over
+    100."""
 
     async def __call__(self, request):
         body = await request.json()
@@ -44,7 +46,10 @@ record(
     url,
     contract={
         "kserve": {"protocolVersion": "http"},
-        "request": {"body": {"n": "{{ n }}"}, "outputs": [{"name": "half", "path": "/half", "type": "double"}]},
+        "request": {
+            "body": {"n": "{{ n }}"},
+            "outputs": [{"name": "half", "path": "/half", "type": "double"}],
+        },
     },
     rows=[{"n": 3}, {"n": -1}, {"n": 0}, {"n": 101}],
     expected=[{"prediction": {"half": 1.5}}, nan, null, {"error": "http_500"}],

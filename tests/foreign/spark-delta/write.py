@@ -1,4 +1,5 @@
-"""Spark with Delta: a table for each feature of the protocol, as statements of SQL leave it, and types at their ends."""
+"""Spark with Delta: a table for each feature of the protocol, as statements of SQL leave it, and
+types at their ends."""
 
 import json
 import os
@@ -29,7 +30,8 @@ def main():
             spark.sql(statement.replace(" T ", f" {place} ", 1))
         expected[f"{name}.delta"] = rows_of(spark, place)
     spark.stop()
-    for path in [*FILES.rglob(".*.crc"), *FILES.rglob("*.crc")]:  # checksums, which readers do not need
+    # checksums, which readers do not need
+    for path in [*FILES.rglob(".*.crc"), *FILES.rglob("*.crc")]:
         path.unlink(missing_ok=True)
     for path in FILES.rglob("_staged_commits"):
         shutil.rmtree(path)

@@ -1,4 +1,5 @@
-"""Spark with Iceberg: files that Spark had written before, and changed tables. Paths are those in a bucket `records`."""
+"""Spark with Iceberg: files that Spark had written before, and changed tables. Paths are those in a
+bucket `records`."""
 
 import json
 import os
@@ -28,7 +29,9 @@ def main():
     for name, statements in statements_in(Path(__file__).with_name("tables.sql")).items():
         place = f"c.db.`{name}.iceberg`"
         for statement in statements:
-            spark.sql(statement.replace(" T ", f" {place} ", 1).replace("FOLDER", f"{warehouse}/db"))
+            spark.sql(
+                statement.replace(" T ", f" {place} ", 1).replace("FOLDER", f"{warehouse}/db")
+            )
         expected[f"{name}.iceberg"] = rows_of(spark, place)
         moved = FILES / f"{name}.iceberg"
         # Files of deletions have paths in them: the procedure writes them again.
@@ -41,7 +44,9 @@ def main():
         (moved / "file-list").unlink()
         for path in moved.rglob(".*.crc"):
             path.unlink()
-        (OUT / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")
+        (OUT / "expected.json").write_text(
+            json.dumps(expected, indent=1, ensure_ascii=False) + "\n"
+        )
     spark.stop()
     for folder in (tables, OUT / "warehouse"):
         shutil.rmtree(folder, ignore_errors=True)

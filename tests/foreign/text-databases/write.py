@@ -1,6 +1,8 @@
-"""PostgreSQL, MariaDB and SQLite: a table of the same texts, dumped in the ways that each has, and loaded again.
+"""PostgreSQL, MariaDB and SQLite: a table of the same texts, dumped in the ways that each has, and
+loaded again.
 
-The servers are of this program: they have folders of their own, PostgreSQL listens on a socket and MariaDB, too.
+The servers are of this program: they have folders of their own, PostgreSQL listens on a socket and
+MariaDB, too.
 """
 
 import json
@@ -44,7 +46,9 @@ def values(texts: list[str | None], literal: str) -> str:
 def served(command: list[object], ready: list[object], user: str) -> Iterator[None]:
     """A server, as long as the context is open."""
     prefix = ["runuser", "-u", user, "--"] if user and os.getuid() == 0 else []
-    server = subprocess.Popen([*prefix, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [*prefix, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         end = time.monotonic() + DEADLINE
         while subprocess.run([*map(str, ready)], capture_output=True, check=False).returncode:
@@ -76,11 +80,23 @@ def postgresql(folder: Path) -> dict[str, Rows]:
         "--no-sync",
         user=user,
     )
-    options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
+    options = [
+        "-c",
+        "listen_addresses=",
+        "-c",
+        f"unix_socket_directories={folder}",
+        "-c",
+        "fsync=off",
+    ]
     psql = ["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", folder, "-U", "postgres"]
-    with served([POSTGRESQL / "postgres", "-D", folder / "data", *options], [*psql, "-c", "select 1"], user):
+    with served(
+        [POSTGRESQL / "postgres", "-D", folder / "data", *options], [*psql, "-c", "select 1"], user
+    ):
         rows = values(TEXTS, "convert_from('\\x%s', 'UTF8')")
-        run(*psql, given=f"create table t (id int, t text); insert into t values {rows}; create table r (like t)")
+        run(
+            *psql,
+            given=f"create table t (id int, t text); insert into t values {rows}; create table r (like t)",
+        )
         for name, what, form in (
             ("postgresql.txt", "t", ""),
             ("postgresql-pipes.txt", "t", "with (delimiter '|', null 'null')"),
@@ -94,7 +110,11 @@ def postgresql(folder: Path) -> dict[str, Rows]:
             load = f"\\copy {what.replace('t', 'r', 1)} from '{FILES / name}' {form}"
             run(*psql, given=f"truncate r;\n{load}\n")
             is_one = what != "t"
-            found = run(*psql, "-c", f"select row_to_json(q) from (select {'t' if is_one else 'id::text, t'} from r) q")
+            found = run(
+                *psql,
+                "-c",
+                f"select row_to_json(q) from (select {'t' if is_one else 'id::text, t'} from r) q",
+            )
             read[name] = [json.loads(line) for line in found.split("\n")[:-1]]
     return read
 
@@ -104,10 +124,31 @@ def mariadb(folder: Path) -> dict[str, Rows]:
     read: dict[str, Rows] = {}
     user = pwd.getpwuid(os.getuid()).pw_name
     common = ["--no-defaults", f"--datadir={folder / 'data'}", f"--user={user}"]
-    run("mariadb-install-db", *common, "--auth-root-authentication-method=normal", "--skip-test-db", *extra())
+    run(
+        "mariadb-install-db",
+        *common,
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        *extra(),
+    )
     socket = folder / "socket"
-    client = ["mariadb", "--no-defaults", f"--socket={socket}", "-uroot", "-N", "-r", "--default-character-set=utf8mb4"]
-    serve = ["mariadbd", *common, f"--socket={socket}", "--skip-networking", "--secure-file-priv=", *extra()]
+    client = [
+        "mariadb",
+        "--no-defaults",
+        f"--socket={socket}",
+        "-uroot",
+        "-N",
+        "-r",
+        "--default-character-set=utf8mb4",
+    ]
+    serve = [
+        "mariadbd",
+        *common,
+        f"--socket={socket}",
+        "--skip-networking",
+        "--secure-file-priv=",
+        *extra(),
+    ]
     with served(serve, [*client, "-e", "select 1"], ""):
         rows = values([*TEXTS, "nul\0a"], "convert(x'%s' using utf8mb4)")
         create = "create database d; use d; create table t (id int, t text) charset utf8mb4; create table r like t;"
@@ -115,10 +156,16 @@ def mariadb(folder: Path) -> dict[str, Rows]:
         for name, form in (
             ("mariadb.txt", ""),
             ("mariadb-enclosed.csv", "fields terminated by ',' optionally enclosed by '\"'"),
-            ("mariadb-all-enclosed.csv", "fields terminated by ',' enclosed by '\"' lines terminated by '\\r\\n'"),
+            (
+                "mariadb-all-enclosed.csv",
+                "fields terminated by ',' enclosed by '\"' lines terminated by '\\r\\n'",
+            ),
         ):
             path = folder / name
-            run(*client, given=f"use d; select * from t into outfile '{path}' character set utf8mb4 {form};")
+            run(
+                *client,
+                given=f"use d; select * from t into outfile '{path}' character set utf8mb4 {form};",
+            )
             run(
                 *client,
                 given=f"use d; delete from r; load data infile '{path}' into table r character set utf8mb4 {form};",
@@ -131,13 +178,15 @@ def mariadb(folder: Path) -> dict[str, Rows]:
 
 
 def extra() -> list[str]:
-    """Options for programs that are not where they were built for, as in a folder of unpacked packages."""
+    """Options for programs that are not where they were built for, as in a folder of unpacked
+    packages."""
     base = os.environ.get("MARIADB_BASE")
     return [f"--basedir={base}", f"--lc-messages-dir={base}/share/mysql"] if base else []
 
 
 def sqlite(folder: Path) -> dict[str, Rows]:
-    """The modes of its shell; what the texts are is known from the table, because .import reads no nulls."""
+    """The modes of its shell; what the texts are is known from the table, because .import reads no
+    nulls."""
     path = folder / "db"
     rows = values(TEXTS, "cast(x'%s' as text)")
     run("sqlite3", path, given=f"create table t (id int, t text); insert into t values {rows};")
@@ -145,8 +194,12 @@ def sqlite(folder: Path) -> dict[str, Rows]:
         ("sqlite.csv", "select * from t", "csv"),
         ("sqlite-one-column.csv", "select t from t", "csv"),
     ):
-        (FILES / name).write_bytes(run("sqlite3", path, given=f".mode {mode}\n.headers on\n{query};\n").encode())
-    found = json.loads(run("sqlite3", path, given=".mode json\nselect cast(id as text) as id, t from t;\n"))
+        (FILES / name).write_bytes(
+            run("sqlite3", path, given=f".mode {mode}\n.headers on\n{query};\n").encode()
+        )
+    found = json.loads(
+        run("sqlite3", path, given=".mode json\nselect cast(id as text) as id, t from t;\n")
+    )
     return {"sqlite.csv": found, "sqlite-one-column.csv": [{"t": row["t"]} for row in found]}
 
 

@@ -1,4 +1,5 @@
-"""pandas, polars, DuckDB and ClickHouse (chdb): the same texts as CSV and TSV, and what each of them reads there."""
+"""pandas, polars, DuckDB and ClickHouse (chdb): the same texts as CSV and TSV, and what each of
+them reads there."""
 
 import csv
 import json
@@ -22,12 +23,18 @@ read: dict[str, list[dict[str, str | None]]] = {}
 
 
 def add(
-    name: str, write: Callable[[str], object], texts: Callable[[str], Sequence[str | None]], *, ids: bool = True
+    name: str,
+    write: Callable[[str], object],
+    texts: Callable[[str], Sequence[str | None]],
+    *,
+    ids: bool = True,
 ) -> None:
     """Write a file, and note the texts that are read in it."""
     path = str(FILES / name)
     write(path)
-    read[name] = [{"id": str(at), "t": text} if ids else {"t": text} for at, text in enumerate(texts(path))]
+    read[name] = [
+        {"id": str(at), "t": text} if ids else {"t": text} for at, text in enumerate(texts(path))
+    ]
 
 
 frame = pandas.DataFrame({"id": range(len(NO_RETURNS)), "t": NO_RETURNS})
@@ -46,7 +53,11 @@ def all_quoted(path: str) -> list[str | None]:
 
 
 add("pandas.csv", lambda path: frame.to_csv(path, index=False), by_pandas)
-add("pandas-all-quoted.csv", lambda path: frame.to_csv(path, index=False, quoting=csv.QUOTE_ALL), all_quoted)
+add(
+    "pandas-all-quoted.csv",
+    lambda path: frame.to_csv(path, index=False, quoting=csv.QUOTE_ALL),
+    all_quoted,
+)
 ESCAPES = {"escapechar": "\\", "doublequote": False}
 add(
     "pandas-escaped.csv",
@@ -62,7 +73,11 @@ add(
 pandas.DataFrame({"id": [0], "t": ["cr\rx"]}).to_csv(FILES / "pandas-return.csv", index=False)
 
 table = polars.DataFrame({"id": range(len(TEXTS)), "t": TEXTS})
-add("polars.csv", table.write_csv, lambda path: polars.read_csv(path, infer_schema=False)["t"].to_list())
+add(
+    "polars.csv",
+    table.write_csv,
+    lambda path: polars.read_csv(path, infer_schema=False)["t"].to_list(),
+)
 add(
     "polars-one-column.csv",
     table.select("t").write_csv,
@@ -71,11 +86,14 @@ add(
 )
 
 database = duckdb.connect()
-database.execute("create table t as select unnest(range(len(?))) as id, unnest(?) as t", [TEXTS, TEXTS])
+database.execute(
+    "create table t as select unnest(range(len(?))) as id, unnest(?) as t", [TEXTS, TEXTS]
+)
 
 
 def by_duckdb(path: str, options: str = "") -> list[str | None]:
-    """The texts of a file; unless it is told otherwise, DuckDB takes a value in quotes for null, too."""
+    """The texts of a file; unless it is told otherwise, DuckDB takes a value in quotes for null,
+    too."""
     query = f"select t from read_csv('{path}', header = true, all_varchar = true, allow_quoted_nulls = false{options})"
     return [row[0] for row in database.execute(query).fetchall()]
 
@@ -86,7 +104,12 @@ add(
     lambda path: database.execute(f"copy t to '{path}' (escape '\\', nullstr 'NULL')"),
     lambda path: by_duckdb(path, ", escape = '\\', nullstr = 'NULL'"),
 )
-add("duckdb-one-column.csv", lambda path: database.execute(f"copy (select t from t) to '{path}'"), by_duckdb, ids=False)
+add(
+    "duckdb-one-column.csv",
+    lambda path: database.execute(f"copy (select t from t) to '{path}'"),
+    by_duckdb,
+    ids=False,
+)
 
 VALUES = ", ".join(
     f"({at}, {'null' if text is None else f'unhex({text.encode().hex()!r})'})"
@@ -99,7 +122,11 @@ for name, form, columns in (
     ("clickhouse.csv", "CSVWithNames", "id Int32, t Nullable(String)"),
 ):
     (FILES / name).write_bytes(chdb.query(QUERY, form).bytes())
-    found = chdb.query(f"select * from file('{FILES / name}', {form}, '{columns}')", "JSONEachRow").bytes()
-    read[name] = [{"id": str(row["id"]), "t": row["t"]} for row in map(json.loads, found.splitlines())]
+    found = chdb.query(
+        f"select * from file('{FILES / name}', {form}, '{columns}')", "JSONEachRow"
+    ).bytes()
+    read[name] = [
+        {"id": str(row["id"]), "t": row["t"]} for row in map(json.loads, found.splitlines())
+    ]
 
 (OUT / "expected.json").write_text(json.dumps(read, indent=1) + "\n")

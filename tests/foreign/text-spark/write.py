@@ -27,14 +27,28 @@ frame = spark.createDataFrame(list(enumerate(TEXTS)), "id int, t string").coales
 read: dict[str, list[dict[str, str | None]]] = {}
 
 
-def add(name: str, data: DataFrame, *, form: str = "csv", reads: dict[str, str] = NULL, **options: object) -> None:
+def add(
+    name: str,
+    data: DataFrame,
+    *,
+    form: str = "csv",
+    reads: dict[str, str] = NULL,
+    **options: object,
+) -> None:
     """Write a folder, keep its only file, and note what is read in it."""
     folder = OUT / "folder"
     data.write.mode("overwrite").options(header=True, **options).format(form).save(str(folder))
     next(folder.glob("part-*")).rename(FILES / name)
-    reader = spark.read.options(header=True, multiLine=True, **{**options, **reads}) if form == "csv" else spark.read
+    reader = (
+        spark.read.options(header=True, multiLine=True, **{**options, **reads})
+        if form == "csv"
+        else spark.read
+    )
     found = reader.schema(data.schema).format(form).load(str(FILES / name)).collect()
-    read[name] = [{key: None if value is None else str(value) for key, value in row.asDict().items()} for row in found]
+    read[name] = [
+        {key: None if value is None else str(value) for key, value in row.asDict().items()}
+        for row in found
+    ]
 
 
 add("spark.csv", frame)
@@ -51,10 +65,15 @@ for name, form in (
     ("hive-escaped", "row format delimited fields terminated by '\\t' escaped by '\\\\'"),
 ):
     folder, table = OUT / name, name.replace("-", "_")
-    spark.sql(f"insert overwrite local directory '{folder}' {form} stored as textfile select * from texts")
+    spark.sql(
+        f"insert overwrite local directory '{folder}' {form} stored as textfile select * from texts"
+    )
     next(folder.glob("part-*")).rename(FILES / name)
     spark.sql(f"create table {table} (id int, t string) {form} stored as textfile")
     spark.sql(f"load data local inpath '{FILES / name}' into table {table}")
-    read[name] = [{"id": str(row.id), "t": row.t} for row in spark.sql(f"select * from {table} order by id").collect()]
+    read[name] = [
+        {"id": str(row.id), "t": row.t}
+        for row in spark.sql(f"select * from {table} order by id").collect()
+    ]
 (OUT / "expected.json").write_text(json.dumps(read, indent=1) + "\n")
 spark.stop()

@@ -1,4 +1,5 @@
-"""Triton: batches, outputs of a variable size, optional inputs, a model without a dimension for records, NaN, one bad record.
+"""Triton: batches, outputs of a variable size, optional inputs, a model without a dimension for
+records, NaN, one bad record.
 
 PyTriton starts Triton itself, with Python's functions as models.
 """
@@ -16,7 +17,8 @@ from pytriton.triton import Triton, TritonConfig
 sys.path.append(str(Path(__file__).parents[1]))
 from recording import free_port, record
 
-# Triton's Python backend is linked to libpython, and must find that of this Python, not one of the system.
+# Triton's Python backend is linked to libpython, and must find that of this Python, not one of the
+# system.
 os.environ["LD_LIBRARY_PATH"] = sysconfig.get_config_var("LIBDIR")
 
 OUT = Path(sys.argv[1]).resolve() / "answers"
@@ -39,9 +41,11 @@ def root(x):
 
 @batch
 def detect(x):
-    """A row of four numbers for each object that is found, as many as the largest number of the batch.
+    """A row of four numbers for each object that is found, as many as the largest number of the
+    batch.
 
-    None are possible in Triton, but PyTriton 0.7.0 cannot pass them on: it casts a memoryview without items.
+    None are possible in Triton, but PyTriton 0.7.0 cannot pass them on: it casts a memoryview
+    without items.
     """
     return [np.full((len(x), int(x.max()), 4), 0.5, np.float32)]
 
@@ -54,7 +58,9 @@ def total_of_one(requests):
 F32, BATCHED = np.float32, ModelConfig(max_batch_size=8)
 http, grpc, metrics = free_port(), free_port(), free_port()
 with Triton(
-    config=TritonConfig(http_port=http, grpc_port=grpc, metrics_port=metrics, http_address="127.0.0.1")
+    config=TritonConfig(
+        http_port=http, grpc_port=grpc, metrics_port=metrics, http_address="127.0.0.1"
+    )
 ) as triton:
     x = Tensor(name="x", dtype=F32, shape=(-1,))
     y = [Tensor(name="y", dtype=F32, shape=(1,))]
@@ -70,11 +76,23 @@ with Triton(
 
     def recorded(name, model, rows, expected, **contract):
         kserve = {"modelName": model, "protocolVersion": "v2"}
-        record(OUT / f"{name}.json", url, contract={"kserve": kserve, **contract}, rows=rows, expected=expected)
+        record(
+            OUT / f"{name}.json",
+            url,
+            contract={"kserve": kserve, **contract},
+            rows=rows,
+            expected=expected,
+        )
 
     x_of = {"inputs": [{"name": "x", "columns": ["x"]}]}
     recorded("sums", "sum", [[1, 2], [3, 4], [5, 6]], [{"prediction": n} for n in (3, 7, 11)])
-    recorded("optional-input", "sum", [{"x": 1}, {"x": 2}], [{"prediction": 1}, {"prediction": 2}], tensors=x_of)
+    recorded(
+        "optional-input",
+        "sum",
+        [{"x": 1}, {"x": 2}],
+        [{"prediction": 1}, {"prediction": 2}],
+        tensors=x_of,
+    )
     recorded(
         "optional-input-dry-run",
         "sum",

@@ -1,4 +1,5 @@
-"""Programs and servers are stopped, and an alert of the chart names each failure within two minutes, by a real Prometheus."""
+"""Programs and servers are stopped, and an alert of the chart names each failure within two
+minutes, by a real Prometheus."""
 
 import signal
 import time
@@ -18,7 +19,9 @@ TEAM = "team"
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io/v1", "rolebindings")
 
 
-async def test_what_goes_wrong_with_the_installation_is_named(render: Render, tmp_path: Path) -> None:
+async def test_what_goes_wrong_with_the_installation_is_named(
+    render: Render, tmp_path: Path
+) -> None:
     async with ground(tmp_path, render, behave=lambda *_: Container(), namespaces=(TEAM,)) as made:
         (temporal,) = (one for one in made.world.plane.programs if one.name == "temporal")
         api, shim, worker = made.world.api, made.programs["shim"], made.programs["worker"]
@@ -49,17 +52,28 @@ async def test_what_goes_wrong_with_the_installation_is_named(render: Render, tm
         bindings = (await api.list(ROLE_BINDINGS, TEAM))["items"]
         (binding,) = (one for one in bindings if one["subjects"][0]["name"] == "inferrun-shim")
         began = time.monotonic()
-        await api.delete(ROLE_BINDINGS, TEAM, binding["metadata"]["name"], uid=binding["metadata"]["uid"])
+        await api.delete(
+            ROLE_BINDINGS, TEAM, binding["metadata"]["name"], uid=binding["metadata"]["uid"]
+        )
         shim.kill()  # it watches what it has listed
         forbidden = {"verb": "list", "resource": "inferenceruns"}
-        await made.all_named([Named(alert="InferrunApiRequestsForbidden", labels=forbidden)], since=began)
-        metadata = {key: binding["metadata"][key] for key in ("name", "labels") if key in binding["metadata"]}
+        await made.all_named(
+            [Named(alert="InferrunApiRequestsForbidden", labels=forbidden)], since=began
+        )
+        metadata = {
+            key: binding["metadata"][key]
+            for key in ("name", "labels")
+            if key in binding["metadata"]
+        }
         await api.create(ROLE_BINDINGS, TEAM, {**binding, "metadata": metadata})
 
         await made.until_quiet()
         began = time.monotonic()
         temporal.child.send_signal(signal.SIGSTOP)
-        unreachable = [Named(alert="InferrunTemporalUnreachable", labels={"program": one}) for one in made.programs]
+        unreachable = [
+            Named(alert="InferrunTemporalUnreachable", labels={"program": one})
+            for one in made.programs
+        ]
         await made.all_named(unreachable, since=began)
         temporal.child.send_signal(signal.SIGCONT)
 

@@ -1,8 +1,10 @@
-"""Nothing that shim and worker write contains a header value, a token, or the user information or query of a URL.
+"""Nothing that shim and worker write contains a header value, a token, or the user information or
+query of a URL.
 
-Canaries are planted in configs and in what Pods report. Searched are the statuses of runs and configs, Events, Jobs, the logs
-of both processes, what they serve over HTTP, the metrics of the API server and of Temporal, which name what they were asked for,
-and Temporal: its histories and its whole database. The run's ConfigMap is the one place for a contract.
+Canaries are planted in configs and in what Pods report. Searched are the statuses of runs and
+configs, Events, Jobs, the logs of both processes, what they serve over HTTP, the metrics of the API
+server and of Temporal, which name what they were asked for, and Temporal: its histories and its
+whole database. The run's ConfigMap is the one place for a contract.
 """
 
 import asyncio
@@ -43,26 +45,49 @@ DATABASE: Object = {"credentialsRef": {"name": "database"}, "query": "select 1"}
 
 INVALID: dict[str, Object] = {
     "header": {
-        "storage": {"input": {"krateo": {"api": {**HANDLER, "headers": ["X: c4nary\r\nY: c4nary"]}}}, "output": END}
+        "storage": {
+            "input": {"krateo": {"api": {**HANDLER, "headers": ["X: c4nary\r\nY: c4nary"]}}},
+            "output": END,
+        }
     },
-    "framing": {"storage": {"input": {"krateo": {"api": {**HANDLER, "headers": ["Host: c4nary"]}}}, "output": END}},
-    "token": {"storage": {"input": {"krateo": {"api": {**HANDLER, "token": "c4nary"}}}, "output": END}},
+    "framing": {
+        "storage": {
+            "input": {"krateo": {"api": {**HANDLER, "headers": ["Host: c4nary"]}}},
+            "output": END,
+        }
+    },
+    "token": {
+        "storage": {"input": {"krateo": {"api": {**HANDLER, "token": "c4nary"}}}, "output": END}
+    },
     "url": {"kserve": {"modelUrl": "ftp://user:c4nary@host/x?c4nary"}},
     "urls": {"modelUrl": "http://other:c4nary@host/x?c4nary"},
-    "http": {"storage": {"input": {"http": {"url": "http://user:c4nary@host/x?c4nary"}}, "output": END}},
-    "http-token": {"storage": {"input": {"http": {"url": "http://host/", "token": "c4nary"}}, "output": END}},
+    "http": {
+        "storage": {"input": {"http": {"url": "http://user:c4nary@host/x?c4nary"}}, "output": END}
+    },
+    "http-token": {
+        "storage": {"input": {"http": {"url": "http://host/", "token": "c4nary"}}, "output": END}
+    },
     "sql": {"storage": {"input": END, "output": {"sql": "postgresql://user:c4nary@host/db"}}},
-    "sql-password": {"storage": {"input": {"sql": {**DATABASE, "password": "c4nary"}}, "output": END}},
+    "sql-password": {
+        "storage": {"input": {"sql": {**DATABASE, "password": "c4nary"}}, "output": END}
+    },
     "sql-secret": {
         "storage": {
             "input": {"sql": {**DATABASE, "credentialsRef": {"name": "d", "password": "c4nary"}}},
             "output": END,
         }
     },
-    "s3": {"storage": {"input": {"s3": {"bucket": "data", "path": "p", "secretAccessKey": "c4nary"}}, "output": END}},
+    "s3": {
+        "storage": {
+            "input": {"s3": {"bucket": "data", "path": "p", "secretAccessKey": "c4nary"}},
+            "output": END,
+        }
+    },
     "s3-url": {
         "storage": {
-            "input": {"s3": {"bucket": "data", "path": "p", "endpoint": "http://user:c4nary@host?c4nary"}},
+            "input": {
+                "s3": {"bucket": "data", "path": "p", "endpoint": "http://user:c4nary@host?c4nary"}
+            },
             "output": END,
         }
     },
@@ -72,7 +97,12 @@ INVALID: dict[str, Object] = {
 OTHERS: dict[str, Object] = {
     "http-sql": {
         "storage": {
-            "input": {"http": {"url": "https://host/rows.jsonl?signature=c4nary", "credentialsRef": {"name": "web"}}},
+            "input": {
+                "http": {
+                    "url": "https://host/rows.jsonl?signature=c4nary",
+                    "credentialsRef": {"name": "web"},
+                }
+            },
             "output": {"sql": {"credentialsRef": {"name": "database"}, "table": "results"}},
         },
         "caBundle": {"configMapRef": {"name": "authorities"}},
@@ -82,7 +112,9 @@ OTHERS: dict[str, Object] = {
     "own-store": {
         "image": "own:1",
         "storage": {
-            "input": {"own": {"at": "https://user:c4nary@host/?key=c4nary", "secretAccessKey": "c4nary"}},
+            "input": {
+                "own": {"at": "https://user:c4nary@host/?key=c4nary", "secretAccessKey": "c4nary"}
+            },
             "output": {"own": {"nested": [{"clientSecret": "c4nary"}]}},
         },
     },
@@ -95,7 +127,8 @@ class Stage:
     api: KubeClient
     folder: Path
     served: dict[str, str]
-    """The addresses at which anybody in the cluster can read what a program says of itself, by title."""
+    """The addresses at which anybody in the cluster can read what a program says of itself, by
+    title."""
 
     async def until_ended(self, name: str) -> Object:
         async with asyncio.timeout(60):
@@ -132,13 +165,18 @@ class Stage:
                 }
             ],
         }
-        await self.api.patch(PODS, NAMESPACE, pod["metadata"]["name"], {"status": status}, sub="status")
+        await self.api.patch(
+            PODS, NAMESPACE, pod["metadata"]["name"], {"status": status}, sub="status"
+        )
 
     async def is_reported(self, config: str) -> bool:
         """Whether the config and its run say that the config is invalid."""
         stored = await self.api.get(CONFIGS, NAMESPACE, config)
         run = await self.api.get(RUNS, NAMESPACE, f"run-{config}")
-        return bool(stored.get("status")) and (run.get("status") or {}).get("reason") == "ConfigNotReady"
+        return (
+            bool(stored.get("status"))
+            and (run.get("status") or {}).get("reason") == "ConfigNotReady"
+        )
 
     async def written(self) -> dict[str, bytes]:
         """What our processes have written, by place."""
@@ -153,7 +191,9 @@ class Stage:
                 value = item.get(part, {}) if part else item
                 found[f"{title} {item['metadata']['name']}"] = json.dumps(value).encode()
         for path in self.folder.rglob("*"):
-            if path.is_file() and (path.name.startswith("temporal.db") or path.name in ("shim.log", "worker.log")):
+            if path.is_file() and (
+                path.name.startswith("temporal.db") or path.name in ("shim.log", "worker.log")
+            ):
                 found[path.name] = path.read_bytes()
         async with httpx.AsyncClient(timeout=60) as client:
             for title, url in self.served.items():
@@ -167,7 +207,9 @@ class Stage:
 
 
 @pytest.fixture
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Path, dict[str, str]]]:
+def planted(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[ControlPlane, Path, dict[str, str]]]:
     folder = tmp_path_factory.mktemp("canaries")
     with control_plane(folder, binaries=CLUSTER_FILES / "bin") as plane, ExitStack() as ends:
         asyncio.run(install(plane))
@@ -176,7 +218,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlP
             program, port = start_program(folder, plane, kind, identity="benchmark")
             ends.callback(program.stop)
             program.wait_until(is_ready(port), seconds=START_SECONDS)
-            served |= {f"{kind} {path}": f"http://127.0.0.1:{port}/{path}" for path in ("livez", "readyz", "metrics")}
+            served |= {
+                f"{kind} {path}": f"http://127.0.0.1:{port}/{path}"
+                for path in ("livez", "readyz", "metrics")
+            }
         yield plane, folder, served
 
 
@@ -204,7 +249,9 @@ async def test_nothing_that_shim_and_worker_write_contains_a_canary(stage: Stage
     api = stage.api
     await api.create(NAMESPACES, None, {"metadata": {"name": NAMESPACE}})
     await create_config(api, "good", {})
-    rejected = [name for name, changes in INVALID.items() if not await is_stored(api, name, changes)]
+    rejected = [
+        name for name, changes in INVALID.items() if not await is_stored(api, name, changes)
+    ]
     for name in ("succeeds", "fails", "cancelled", "deleted"):
         await create_run(api, name, config="good")
     for name in INVALID.keys() - set(rejected):
@@ -217,12 +264,17 @@ async def test_nothing_that_shim_and_worker_write_contains_a_canary(stage: Stage
     await api.create(RUNS, NAMESPACE, manifest("InferenceRun", "retries", retry))
 
     success = RunnerResult(reason=Reason.SUCCEEDED, message="3 of 3 records predicted")
-    failure = RunnerResult(reason=Reason.INPUT_FAILED, message="a.jsonl line 2 contains a string", retryable=False)
+    failure = RunnerResult(
+        reason=Reason.INPUT_FAILED, message="a.jsonl line 2 contains a string", retryable=False
+    )
     await stage.end_pod("succeeds", code=0, message=dump_result(success))
     await stage.end_pod("fails", code=3, message=dump_result(failure))
     await stage.pod_of("cancelled")
     await api.patch(
-        RUNS, NAMESPACE, "cancelled", {"metadata": {"annotations": {"inferrun.dev/cancel-requested": "true"}}}
+        RUNS,
+        NAMESPACE,
+        "cancelled",
+        {"metadata": {"annotations": {"inferrun.dev/cancel-requested": "true"}}},
     )
     deleted = await api.get(RUNS, NAMESPACE, "deleted")
     await api.delete(RUNS, NAMESPACE, "deleted", uid=deleted["metadata"]["uid"])
@@ -230,18 +282,34 @@ async def test_nothing_that_shim_and_worker_write_contains_a_canary(stage: Stage
     for name in OTHERS:
         await stage.end_pod(f"run-{name}", code=3, message=dump_result(failure))
         await stage.until_ended(f"run-{name}")
-    phases = [(await stage.until_ended(name))["status"]["phase"] for name in ("succeeds", "fails", "cancelled")]
+    phases = [
+        (await stage.until_ended(name))["status"]["phase"]
+        for name in ("succeeds", "fails", "cancelled")
+    ]
     assert phases == ["Succeeded", "Failed", "Failed"]
     await until_reported(stage, [name for name in INVALID if name not in rejected])
     written = await stage.written()
-    assert {"shim.log", "worker.log", "temporal.db", "run succeeds", "config good"} <= written.keys()
-    assert b"inferencerun/canaries/succeeds" in written["temporal.db"] + written.get("temporal.db-wal", b"")
+    assert {
+        "shim.log",
+        "worker.log",
+        "temporal.db",
+        "run succeeds",
+        "config good",
+    } <= written.keys()
+    assert b"inferencerun/canaries/succeeds" in written["temporal.db"] + written.get(
+        "temporal.db-wal", b""
+    )
     assert written["worker livez"] == written["shim livez"] == b"ok\n"
-    assert b"workflow_success" in written["temporal metrics"], "metrics that know nothing of the runs prove nothing"
+    assert b"workflow_success" in written["temporal metrics"], (
+        "metrics that know nothing of the runs prove nothing"
+    )
     assert b"inferenceruns" in written["api server metrics"]
     assert [place for place, content in written.items() if CANARY in content] == []
     ready = (await api.get(CONFIGS, NAMESPACE, "good"))["status"]["conditions"][0]["message"]
-    assert "headers.0 (Authorization) can be seen by everyone who may read this config; use headersFrom" in ready
+    assert (
+        "headers.0 (Authorization) can be seen by everyone who may read this config; use headersFrom"
+        in ready
+    )
 
 
 async def until_reported(stage: Stage, configs: list[str]) -> None:
@@ -266,4 +334,6 @@ async def is_stored(api: KubeClient, name: str, changes: Object) -> bool:
 
 
 async def create_run(api: KubeClient, name: str, *, config: str) -> None:
-    await api.create(RUNS, NAMESPACE, manifest("InferenceRun", name, {"configRef": {"name": config}}))
+    await api.create(
+        RUNS, NAMESPACE, manifest("InferenceRun", name, {"configRef": {"name": config}})
+    )

@@ -34,7 +34,9 @@ def helm() -> Callable[..., str]:
         pytest.fail(f"no helm in {binaries} nor on the PATH; run: make cluster")
 
     def run(*arguments: str) -> str:
-        done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            [program, *arguments], capture_output=True, text=True, check=False, timeout=60
+        )
         if done.returncode:
             raise HelmFailed(done.stderr + done.stdout)
         return done.stdout
@@ -53,7 +55,16 @@ def render(helm: Callable[..., str]) -> Render:
         address: str = "temporal:7233",
     ) -> list[Manifest]:
         options = [f"--set={setting}" for setting in (f"temporal.address={address}", *settings)]
-        text = helm("template", release, str(CHART), "--namespace", namespace, "--kube-version", KUBERNETES, *options)
+        text = helm(
+            "template",
+            release,
+            str(CHART),
+            "--namespace",
+            namespace,
+            "--kube-version",
+            KUBERNETES,
+            *options,
+        )
         return [manifest for manifest in yaml.safe_load_all(text) if manifest]
 
     return rendered

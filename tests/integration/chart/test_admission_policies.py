@@ -32,7 +32,8 @@ ACTIVE_SECONDS = 90
 
 @dataclass(frozen=True)
 class Worker:
-    """Requests in the name of a worker's service account, which may do everything as far as roles are concerned."""
+    """Requests in the name of a worker's service account, which may do everything as far as roles
+    are concerned."""
 
     client: httpx.Client
     user: str
@@ -46,7 +47,9 @@ class Worker:
         headers = {"Impersonate-User": self.user, "Impersonate-Group": "system:masters"}
         if method == "PATCH":
             headers["Content-Type"] = "application/merge-patch+json"
-        answer = self.client.request(method, path, json=body, params={"dryRun": "All"}, headers=headers)
+        answer = self.client.request(
+            method, path, json=body, params={"dryRun": "All"}, headers=headers
+        )
         return "" if answer.is_success else str(answer.json()["message"])
 
 
@@ -92,14 +95,19 @@ def _wait_until_active(worker: Worker) -> None:
     metadata = {"name": "probe"}
     probes: dict[str, Manifest] = {
         CONFIG_MAPS.path("kube-system"): {"metadata": metadata},
-        PODS.path("kube-system"): {"metadata": metadata, "spec": {"containers": [{"name": "a", "image": "a"}]}},
+        PODS.path("kube-system"): {
+            "metadata": metadata,
+            "spec": {"containers": [{"name": "a", "image": "a"}]},
+        },
         NETWORK_POLICIES.path("kube-system"): {"metadata": metadata, "spec": {"podSelector": {}}},
     }
     deadline = time.monotonic() + ACTIVE_SECONDS
     pending = dict(probes)
     while pending:
         pending = {
-            path: body for path, body in pending.items() if "must not write" not in worker.try_to("POST", path, body)
+            path: body
+            for path, body in pending.items()
+            if "must not write" not in worker.try_to("POST", path, body)
         }
         pending |= {} if "must not write" in _post_job(worker, "kube-system", job()) else probes
         assert time.monotonic() < deadline, f"the policies of {worker.user} did not take effect"
@@ -110,7 +118,9 @@ def job(**snapshot: Any) -> Manifest:  # Any: fields of the snapshot
     """A Job as the worker creates it."""
     given = run()
     compiled = compile_run(given, config(), defaults=Defaults(), runner_account="")
-    changed = type(compiled)(compiled.base_name, compiled.contract_json, compiled.snapshot.model_copy(update=snapshot))
+    changed = type(compiled)(
+        compiled.base_name, compiled.contract_json, compiled.snapshot.model_copy(update=snapshot)
+    )
     ref = RunRef(namespace="any", name=given.metadata.name, uid=given.metadata.uid)
     body = manifests.job(ref, changed, installation="i", launch=1, attempt=1, seconds_left=5)
     return {**body, "metadata": {**body["metadata"], "namespace": None}}
@@ -147,7 +157,11 @@ BY_OTHERS = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "kuber
         {"ca_bundle": MountedKey(config_map="a", key="b")},
         {"placement": PLACEMENT},
         {"service_account": "trusted", "token_audiences": {"model": "models"}},
-        {"service_account": "trusted", "token_audiences": {"output": "//iam"}, "has_azure_identity": True},
+        {
+            "service_account": "trusted",
+            "token_audiences": {"output": "//iam"},
+            "has_azure_identity": True,
+        },
     ],
     ids=[
         "default",
@@ -203,22 +217,43 @@ FOR_MODELS = {"serviceAccountToken": {"path": "token", "audience": "models"}}
         (_set(f"{POD}.hostNetwork", to=True), "namespaces of the host"),
         (_set(f"{POD}.hostPID", to=True), "namespaces of the host"),
         (_set(f"{POD}.hostIPC", to=True), "namespaces of the host"),
-        (_set(f"{POD}.volumes.0", to={"name": "tmp", "hostPath": {"path": "/"}}), "volumes of the kinds"),
-        (_set(f"{POD}.volumes.0", to={"name": "tmp", "projected": {"sources": [TOKEN]}}), "must only have Secrets"),
+        (
+            _set(f"{POD}.volumes.0", to={"name": "tmp", "hostPath": {"path": "/"}}),
+            "volumes of the kinds",
+        ),
+        (
+            _set(f"{POD}.volumes.0", to={"name": "tmp", "projected": {"sources": [TOKEN]}}),
+            "must only have Secrets",
+        ),
         (
             _set(f"{POD}.volumes.0", to={"name": "tmp", "projected": {"sources": [FOR_MODELS]}}),
             "must only have Secrets",
         ),
         (_set(f"{POD}.nodeName", to="control-plane"), "placed by the scheduler"),
         (_set(f"{POD}.securityContext", to={}), "must not run as root"),
-        (_set(f"{POD}.securityContext.sysctls", to=[{"name": "kernel.shm_rmid_forced", "value": "1"}]), "sysctls"),
+        (
+            _set(
+                f"{POD}.securityContext.sysctls",
+                to=[{"name": "kernel.shm_rmid_forced", "value": "1"}],
+            ),
+            "sysctls",
+        ),
         (_set(f"{POD}.securityContext.runAsNonRoot", to=False), "must not run as root"),
         (_set(f"{POD}.securityContext.runAsUser", to=0), "must not run as root"),
         (_set(f"{POD}.securityContext.seccompProfile", to={"type": "Unconfined"}), "seccomp"),
         (_set(f"{CONTAINER}.securityContext", to={}), "unprivileged"),
         (_set(f"{CONTAINER}.securityContext", to={"privileged": True}), "unprivileged"),
-        (_set(f"{CONTAINER}.securityContext.seccompProfile", to={"type": "Unconfined"}), "unprivileged"),
-        (_set(f"{CONTAINER}.securityContext.capabilities", to={"drop": ["ALL"], "add": ["NET_RAW"]}), "capabilities"),
+        (
+            _set(f"{CONTAINER}.securityContext.seccompProfile", to={"type": "Unconfined"}),
+            "unprivileged",
+        ),
+        (
+            _set(
+                f"{CONTAINER}.securityContext.capabilities",
+                to={"drop": ["ALL"], "add": ["NET_RAW"]},
+            ),
+            "capabilities",
+        ),
         (_set(f"{CONTAINER}.securityContext.runAsUser", to=0), "unprivileged"),
         (_set(f"{CONTAINER}.ports", to=[{"containerPort": 80, "hostPort": 80}]), "ports"),
         (_set(f"{POD}.initContainers", to=[{"name": "a", "image": "a"}]), "unprivileged"),
@@ -240,7 +275,11 @@ FOR_MODELS = {"serviceAccountToken": {"path": "token", "audience": "models"}}
         (
             _set(
                 f"{POD}.affinity",
-                to={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [BY_OTHERS]}},
+                to={
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [BY_OTHERS]
+                    }
+                },
             ),
             "keep other Pods from nodes",
         ),
@@ -279,22 +318,29 @@ def test_only_immutable_config_maps_of_runs_are_admitted(worker: Worker, namespa
     assert "controlled by" in worker.try_to("POST", path, _configmap(metadata={"name": "free"}))
 
 
-def test_only_objects_of_runs_can_be_deleted(client: httpx.Client, worker: Worker, namespace: str) -> None:
+def test_only_objects_of_runs_can_be_deleted(
+    client: httpx.Client, worker: Worker, namespace: str
+) -> None:
     foreign, orphan = f"foreign-{token_hex(4)}", f"orphan-{token_hex(4)}"
     body = copy.deepcopy(job())
-    body["metadata"] = {"name": foreign, "labels": {"theirs": "yes"}}  # without labels, it would get those of its Pods
+    # without labels, it would get those of its Pods
+    body["metadata"] = {"name": foreign, "labels": {"theirs": "yes"}}
     body["spec"] = {**body["spec"], "suspend": True}
     call(client, "POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", body)
     shim = Worker(client, worker.user.replace("-worker", "-shim"))
     for account in (worker, shim):
-        assert "controlled by" in account.try_to("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/{foreign}")
+        assert "controlled by" in account.try_to(
+            "DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/{foreign}"
+        )
     pods = f"/api/v1/namespaces/{namespace}/pods"
     containers = [{"name": "a", "image": "a"}]
     unscheduled = {"nodeName": "none", "containers": containers}
     call(client, "POST", pods, {"metadata": {"name": foreign}, "spec": unscheduled})
     assert "only Pods of its Jobs" in worker.try_to("DELETE", f"{pods}/{foreign}")
     labels = {wellknown.LABEL_MANAGED_BY: "inferrun"}
-    call(client, "POST", pods, {"metadata": {"name": orphan, "labels": labels}, "spec": unscheduled})
+    call(
+        client, "POST", pods, {"metadata": {"name": orphan, "labels": labels}, "spec": unscheduled}
+    )
     assert worker.try_to("DELETE", f"{pods}/{orphan}") == ""  # its Job was deleted without it
     assert "must not create" in worker.try_to(
         "POST", pods, {"metadata": {"name": "second"}, "spec": {"containers": containers}}
@@ -303,7 +349,9 @@ def test_only_objects_of_runs_can_be_deleted(client: httpx.Client, worker: Worke
         call(client, "DELETE", f"{pods}/{name}", params={"gracePeriodSeconds": "0"})
 
 
-def test_a_job_that_outlives_its_run_can_be_ended(client: httpx.Client, worker: Worker, namespace: str) -> None:
+def test_a_job_that_outlives_its_run_can_be_ended(
+    client: httpx.Client, worker: Worker, namespace: str
+) -> None:
     """`kubectl delete --cascade=orphan` removes its owner reference."""
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     body = copy.deepcopy(job())
@@ -314,7 +362,13 @@ def test_a_job_that_outlives_its_run_can_be_ended(client: httpx.Client, worker: 
     ended = {"spec": {"ttlSecondsAfterFinished": 60}}
     assert worker.try_to("PATCH", f"{jobs}/{orphan}", ended) == ""
     assert worker.try_to("DELETE", f"{jobs}/{orphan}") == ""
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": orphan, "uid": owned_by, "controller": True}
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": orphan,
+        "uid": owned_by,
+        "controller": True,
+    }
     body["metadata"] |= {"name": f"theirs-{token_hex(4)}", "ownerReferences": [owner]}
     call(client, "POST", jobs, body)
     assert "controlled by" in worker.try_to("DELETE", f"{jobs}/{body['metadata']['name']}")
@@ -343,7 +397,9 @@ def test_the_worker_writes_only_copies_of_the_network_policy_for_runs(
 def test_shim_and_worker_are_restricted(render: Render) -> None:
     rendered = render(namespace="ours")
     policies = [item["spec"] for item in rendered if item["kind"] == "ValidatingAdmissionPolicy"]
-    users = "['system:serviceaccount:ours:inferrun-shim', 'system:serviceaccount:ours:inferrun-worker']"
+    users = (
+        "['system:serviceaccount:ours:inferrun-shim', 'system:serviceaccount:ours:inferrun-worker']"
+    )
     wanted = [{"name": "is-ours", "expression": f"request.userInfo.username in {users}"}]
     assert [policy["matchConditions"] for policy in policies] == [wanted] * 4
 
@@ -351,7 +407,13 @@ def test_shim_and_worker_are_restricted(render: Render) -> None:
 def test_a_watched_namespace_is_not_protected(render: Render) -> None:
     def denied(*settings: str) -> str:
         found = render(*settings, namespace="own")
-        return str([item["spec"]["validations"][0] for item in found if item["kind"] == "ValidatingAdmissionPolicy"])
+        return str(
+            [
+                item["spec"]["validations"][0]
+                for item in found
+                if item["kind"] == "ValidatingAdmissionPolicy"
+            ]
+        )
 
     assert "'own'" in denied()
     assert "'own'" not in denied("watchNamespace=own")

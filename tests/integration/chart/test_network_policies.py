@@ -13,7 +13,9 @@ Policies = dict[tuple[str, str], Manifest]
 def policies(render: Render, *settings: str, address: str = "temporal:7233") -> Policies:
     """The policies by namespace and name."""
     found = [item for item in render(*settings, address=address) if item["kind"] == "NetworkPolicy"]
-    return {(item["metadata"]["namespace"], item["metadata"]["name"]): item["spec"] for item in found}
+    return {
+        (item["metadata"]["namespace"], item["metadata"]["name"]): item["spec"] for item in found
+    }
 
 
 def ports(rules: list[dict[str, Any]]) -> set[tuple[str, int]]:  # Any: free-form YAML
@@ -39,7 +41,13 @@ def test_shim_and_worker_reach_only_dns_the_api_server_and_temporal(
     control = policies(render, *settings, address=address)[CONTROL]
     assert ports(control["ingress"]) == {("TCP", 8080), ("TCP", 8081)}
     assert [list(rule) for rule in control["ingress"]] == [["ports"]]
-    assert ports(control["egress"]) == {("UDP", 53), ("TCP", 53), ("TCP", 443), ("TCP", 6443), ("TCP", port)}
+    assert ports(control["egress"]) == {
+        ("UDP", 53),
+        ("TCP", 53),
+        ("TCP", 443),
+        ("TCP", 6443),
+        ("TCP", port),
+    }
 
 
 def test_metrics_can_be_restricted_to_namespaces(render: Render) -> None:
@@ -55,7 +63,9 @@ def test_the_worker_copies_the_policy_for_runs(render: Render) -> None:
     assert set(policies(render)) == {CONTROL, RUNS}
     manifests = render()
     [worker] = [
-        one for one in manifests if one["kind"] == "Deployment" and one["metadata"]["name"] == "inferrun-worker"
+        one
+        for one in manifests
+        if one["kind"] == "Deployment" and one["metadata"]["name"] == "inferrun-worker"
     ]
     [container] = worker["spec"]["template"]["spec"]["containers"]
     assert {"name": "RUN_NETWORK_POLICY", "value": RUNS[1]} in container["env"]
@@ -70,12 +80,17 @@ def test_run_pods_reach_neither_metadata_services_nor_the_control_plane(render: 
     runs = found[RUNS]
     assert (runs["policyTypes"], "ingress" in runs) == (["Ingress", "Egress"], False)
     assert runs["podSelector"]["matchLabels"] == {wellknown.LABEL_MANAGED_BY: wellknown.MANAGED_BY}
-    assert runs["podSelector"]["matchExpressions"] == [{"key": wellknown.LABEL_RUN_UID, "operator": "Exists"}]
+    assert runs["podSelector"]["matchExpressions"] == [
+        {"key": wellknown.LABEL_RUN_UID, "operator": "Exists"}
+    ]
     dns, others = runs["egress"]
     assert ports([dns]) == {("UDP", 53), ("TCP", 53)}
     pods, ipv4, ipv6 = others["to"]
     (expression,) = pods["namespaceSelector"]["matchExpressions"]
-    assert (expression["operator"], set(expression["values"])) == ("NotIn", {"inferrun-system", "temporal"})
+    assert (expression["operator"], set(expression["values"])) == (
+        "NotIn",
+        {"inferrun-system", "temporal"},
+    )
     assert ipv4["ipBlock"]["except"] == ["169.254.0.0/16", "10.0.0.1/32"]
     assert ipv6["ipBlock"]["except"] == ["fe80::/10"]
 
@@ -92,7 +107,9 @@ def test_temporals_frontend_admits_only_the_product_and_listed_peers(render: Ren
     product, others = frontend["ingress"]
     assert ports([product]) == {("TCP", 7233)}
     (peer,) = product["from"]
-    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "inferrun-system"}
+    assert peer["namespaceSelector"]["matchLabels"] == {
+        "kubernetes.io/metadata.name": "inferrun-system"
+    }
     assert [list(peer) for peer in others["from"]] == [["namespaceSelector"], ["ipBlock"]]
 
 

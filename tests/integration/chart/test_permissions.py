@@ -1,7 +1,7 @@
 """The permissions of each service account, compared with the recorded ones in `permissions/`.
 
-A change of a rule is a change of a file there, which reviewers see. To record them again: delete the file and run the test, which
-writes it and fails once.
+A change of a rule is a change of a file there, which reviewers see. To record them again: delete
+the file and run the test, which writes it and fails once.
 """
 
 from collections.abc import Iterator
@@ -21,18 +21,27 @@ MODES = {
 
 def permissions(manifests: list[Manifest], account: str) -> Iterator[str]:
     """One line for each permission of a service account: scope, API group, resource, verbs."""
-    roles = {(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): item for item in manifests}
+    roles = {
+        (item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): item
+        for item in manifests
+    }
     for binding in manifests:
         if binding["kind"] not in ("RoleBinding", "ClusterRoleBinding"):
             continue
-        if ("inferrun-system", account) not in [(one["namespace"], one["name"]) for one in binding["subjects"]]:
+        if ("inferrun-system", account) not in [
+            (one["namespace"], one["name"]) for one in binding["subjects"]
+        ]:
             continue
         scope = binding["metadata"].get("namespace")
         role = roles[(binding["roleRef"]["kind"], scope, binding["roleRef"]["name"])]
         for rule in role["rules"]:
             for group in rule["apiGroups"]:
                 for resource in rule["resources"]:
-                    names = f" named {','.join(rule['resourceNames'])}" if "resourceNames" in rule else ""
+                    names = (
+                        f" named {','.join(rule['resourceNames'])}"
+                        if "resourceNames" in rule
+                        else ""
+                    )
                     where = f"namespace {scope}" if scope else "cluster"
                     yield f"{where}: {resource}.{group or 'core'}{names}: {' '.join(rule['verbs'])}"
 
@@ -41,7 +50,9 @@ def permissions(manifests: list[Manifest], account: str) -> Iterator[str]:
 @pytest.mark.parametrize("component", ["shim", "worker"])
 def test_the_permissions_are_the_recorded_ones(render: Render, component: str, mode: str) -> None:
     path = RECORDED / f"{component}-{mode}.txt"
-    found = "".join(f"{line}\n" for line in sorted(permissions(render(*MODES[mode]), f"inferrun-{component}")))
+    found = "".join(
+        f"{line}\n" for line in sorted(permissions(render(*MODES[mode]), f"inferrun-{component}"))
+    )
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         path.write_text(found, encoding="utf-8")

@@ -26,7 +26,10 @@ def test_the_programs_use_the_server_of_the_trial(render: Render) -> None:
     assert "--namespace=batch" in template["spec"]["containers"][0]["args"]
     assert service["spec"]["selector"] == template["metadata"]["labels"]
     assert (
-        environment(render(TRIAL, "temporal.uiUrl=https://ui", address=""), "shim")["TEMPORAL_UI_URL"] == "https://ui"
+        environment(render(TRIAL, "temporal.uiUrl=https://ui", address=""), "shim")[
+            "TEMPORAL_UI_URL"
+        ]
+        == "https://ui"
     )
     assert NAME not in {manifest["metadata"]["name"] for manifest in render()}
 
@@ -44,22 +47,31 @@ def test_only_shim_worker_and_listed_peers_reach_the_server(render: Render) -> N
     assert other["namespaceSelector"]["matchLabels"] == {"team": "a"}
     assert (policy["policyTypes"], policy["egress"]) == (["Ingress", "Egress"], [])
     assert ("TCP", 7233) in ports(control["egress"])
-    assert ("inferrun-system", NAME) not in policies(render, TRIAL, "networkPolicies.enabled=false", address="")
+    assert ("inferrun-system", NAME) not in policies(
+        render, TRIAL, "networkPolicies.enabled=false", address=""
+    )
 
 
 def test_the_server_has_no_token_and_writes_to_a_volume_only(render: Render) -> None:
     spec = pod(render(TRIAL, address=""))["spec"]
     [container] = spec["containers"]
     assert spec["automountServiceAccountToken"] is False
-    assert (spec["securityContext"]["runAsNonRoot"], spec["securityContext"]["runAsUser"]) == (True, 65532)
+    assert (spec["securityContext"]["runAsNonRoot"], spec["securityContext"]["runAsUser"]) == (
+        True,
+        65532,
+    )
     assert container["securityContext"]["readOnlyRootFilesystem"]
-    assert {name for mount in container["volumeMounts"] for name in [mount["mountPath"]]} == {"/data"}
+    assert {name for mount in container["volumeMounts"] for name in [mount["mountPath"]]} == {
+        "/data"
+    }
     without = pod(render(TRIAL, "podSecurity.fixedUser=false", address=""))["spec"]
     assert "runAsUser" not in without["securityContext"]
 
 
 def test_an_address_of_another_server_is_refused(render: Render) -> None:
-    with pytest.raises(HelmFailed, match=r"set temporal\.dev\.enabled=false to use the server at temporal\.address"):
+    with pytest.raises(
+        HelmFailed, match=r"set temporal\.dev\.enabled=false to use the server at temporal\.address"
+    ):
         render(TRIAL)
     with pytest.raises(HelmFailed, match=r"--set temporal\.dev\.enabled=true"):
         render(address="")

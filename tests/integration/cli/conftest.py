@@ -23,7 +23,9 @@ def task_queue() -> str:
 async def installed(api: KubeClient, task_queue: str, temporal_address: str) -> AsyncIterator[str]:
     """The namespace of a simulated installation whose Pods cannot start."""
     namespace = f"doctor-{token_hex(4)}"
-    await install(api, namespace=namespace, task_queue=task_queue, temporal=temporal_address, replicas=1)
+    await install(
+        api, namespace=namespace, task_queue=task_queue, temporal=temporal_address, replicas=1
+    )
     yield namespace
     stored = await api.get(NAMESPACES, None, namespace)
     await api.delete(NAMESPACES, "", namespace, uid=stored["metadata"]["uid"])
@@ -31,8 +33,12 @@ async def installed(api: KubeClient, task_queue: str, temporal_address: str) -> 
 
 @pytest.fixture
 def stranger(kubeconfig: Path, installed: str, tmp_path: Path) -> Path:
-    """A kubeconfig of a user without permissions: the service account of the simulated shim, which has no role."""
-    kubectl = [str(Path(os.environ.get("INFERRUN_BIN", CLUSTER_FILES / "bin")) / "kubectl"), "--kubeconfig"]
+    """A kubeconfig of a user without permissions: the service account of the simulated shim, which
+    has no role."""
+    kubectl = [
+        str(Path(os.environ.get("INFERRUN_BIN", CLUSTER_FILES / "bin")) / "kubectl"),
+        "--kubeconfig",
+    ]
     copy = tmp_path / "stranger"
     copy.write_bytes(kubeconfig.read_bytes())
     made = [*kubectl, str(kubeconfig), "create", "token", "inferrun-shim", "-n", installed]
@@ -48,6 +54,8 @@ def stranger(kubeconfig: Path, installed: str, tmp_path: Path) -> Path:
 @pytest.fixture
 async def space(api: KubeClient, kubeconfig: Path) -> AsyncIterator[RunSpace]:
     name = f"runs-{token_hex(4)}"
-    made = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    made = await api.create(
+        NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    )
     yield RunSpace(api, kubeconfig, name)
     await api.delete(NAMESPACES, "", name, uid=made["metadata"]["uid"])

@@ -1,4 +1,5 @@
-"""A namespace of a real API server with runs that no shim touches: they are paused, and the test writes their status."""
+"""A namespace of a real API server with runs that no shim touches: they are paused, and the test
+writes their status."""
 
 import fcntl
 import os
@@ -52,17 +53,27 @@ class RunSpace:
     def command(self, *words: str) -> Printed:
         return run_command(*self.words(*words))
 
-    async def create(self, name: str, *, status: Object | None = None, **spec: Any) -> None:  # Any: fields of a spec
+    # Any: fields of a spec
+    async def create(self, name: str, *, status: Object | None = None, **spec: Any) -> None:
         metadata = {"name": name, "annotations": {wellknown.ANNOTATION_PAUSED: "true"}}
         body = {"apiVersion": wellknown.API_VERSION, "kind": "InferenceRun", "metadata": metadata}
-        await self.api.create(RUNS, self.name, {**body, "spec": {"configRef": {"name": "iris"}, **spec}})
+        await self.api.create(
+            RUNS, self.name, {**body, "spec": {"configRef": {"name": "iris"}, **spec}}
+        )
         if status is not None:
             await self.report(name, status)
 
     async def create_config(self, name: str) -> str:
         """Create a config of an image that does not exist; returns its UID."""
-        spec: Object = {"image": "absent:1", "storage": {"input": {"own": {}}, "output": {"own": {}}}}
-        body = {"apiVersion": wellknown.API_VERSION, "kind": "InferenceConfig", "metadata": {"name": name}}
+        spec: Object = {
+            "image": "absent:1",
+            "storage": {"input": {"own": {}}, "output": {"own": {}}},
+        }
+        body = {
+            "apiVersion": wellknown.API_VERSION,
+            "kind": "InferenceConfig",
+            "metadata": {"name": name},
+        }
         made = await self.api.create(CONFIGS, self.name, {**body, "spec": spec})
         return str(made["metadata"]["uid"])
 
@@ -85,7 +96,8 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def wait_for(self, what: str, *, seconds: float = 60) -> str:
-        """Wait until the terminal has shown a text; returns everything shown until then, without escape sequences."""
+        """Wait until the terminal has shown a text; returns everything shown until then, without
+        escape sequences."""
         deadline = time.monotonic() + seconds
         while what not in self.text:
             assert time.monotonic() < deadline, f"{what!r} was not shown: {self.text}"

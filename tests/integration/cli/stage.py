@@ -1,7 +1,7 @@
 """Runs the command `inferrun`, and creates a simulated installation on a real API server.
 
-The installation has Deployments with the chart's labels, and service accounts. Its Pods cannot start, because the tests only
-need what doctor reads.
+The installation has Deployments with the chart's labels, and service accounts. Its Pods cannot
+start, because the tests only need what doctor reads.
 """
 
 import subprocess
@@ -54,12 +54,18 @@ def run_command(*words: str, environment: Mapping[str, str] | None = None) -> Pr
     return Printed(done.returncode, done.stdout, done.stderr)
 
 
-async def install(api: KubeClient, *, namespace: str, task_queue: str, temporal: str, replicas: int) -> None:
+async def install(
+    api: KubeClient, *, namespace: str, task_queue: str, temporal: str, replicas: int
+) -> None:
     """Create a namespace with the objects of a release that doctor reads."""
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     await api.create(NAMESPACES, None, body)
     for component in ("shim", "worker"):
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": f"inferrun-{component}"}}
+        account = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": f"inferrun-{component}"},
+        }
         await api.create(ACCOUNTS, namespace, account)
         environment = {
             "INFERRUN_RELEASE": f"{namespace}.inferrun"[:26],
@@ -67,11 +73,15 @@ async def install(api: KubeClient, *, namespace: str, task_queue: str, temporal:
             "WATCH_NAMESPACE": namespace,
             "TEMPORAL_ADDRESS": temporal,
         }
-        deployment = _deployment(component, namespace=namespace, environment=environment, replicas=replicas)
+        deployment = _deployment(
+            component, namespace=namespace, environment=environment, replicas=replicas
+        )
         await api.create(DEPLOYMENTS, namespace, deployment)
 
 
-def _deployment(component: str, *, namespace: str, environment: Mapping[str, str], replicas: int) -> Json:
+def _deployment(
+    component: str, *, namespace: str, environment: Mapping[str, str], replicas: int
+) -> Json:
     labels = {
         "app.kubernetes.io/name": "inferrun",
         "app.kubernetes.io/instance": "inferrun",

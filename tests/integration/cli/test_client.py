@@ -1,4 +1,5 @@
-"""The client of programs, with a real API server: what it raises for mistakes, and that both clients do the same."""
+"""The client of programs, with a real API server: what it raises for mistakes, and that both
+clients do the same."""
 
 import asyncio
 import inspect
@@ -77,7 +78,9 @@ async def test_whoever_may_nothing_is_told_so(space: RunSpace, stranger: Path) -
                 await request
 
 
-def test_without_a_cluster_the_error_says_how_to_select_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cluster_the_error_says_how_to_select_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for variable in ("KUBECONFIG", "TEMPORAL_ADDRESS", "TEMPORAL_CONFIG_FILE", "TEMPORAL_PROFILE"):
         monkeypatch.delenv(variable, raising=False)
@@ -91,7 +94,10 @@ def test_a_cluster_that_does_not_answer_is_an_error(space: RunSpace, tmp_path: P
     dead, config = tmp_path / "dead", json.loads(space.kubeconfig.read_text())
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
     dead.write_text(json.dumps(config))
-    with Client(kubeconfig=dead) as client, pytest.raises(ServerUnreachable, match="does not respond"):
+    with (
+        Client(kubeconfig=dead) as client,
+        pytest.raises(ServerUnreachable, match="does not respond"),
+    ):
         client.list()
 
 
@@ -100,7 +106,9 @@ async def test_a_program_without_an_event_loop_does_the_same(space: RunSpace) ->
 
     def program() -> None:
         with Client(kubeconfig=space.kubeconfig, namespace=space.name) as client:
-            run = client.submit("iris", {"day": "monday"}, name="mine", labels={"team": "a"}, timeout_seconds=5)
+            run = client.submit(
+                "iris", {"day": "monday"}, name="mine", labels={"team": "a"}, timeout_seconds=5
+            )
             assert (run.spec.parameters, run.spec.timeout_seconds) == ({"day": "monday"}, 5)
             assert [one.metadata.name for one in client.list(selector="team=a")] == ["mine"]
             assert client.suspend(run).spec.suspend is True
@@ -114,12 +122,18 @@ async def test_a_program_without_an_event_loop_does_the_same(space: RunSpace) ->
             assert [state.status.reason for state in states][-1] == "Cancelled"
             with pytest.raises(RunFailed, match="it was cancelled") as failed:
                 client.wait(run)
-            assert (failed.value.reason, failed.value.result is not None) == (Reason.CANCELLED, True)
+            assert (failed.value.reason, failed.value.result is not None) == (
+                Reason.CANCELLED,
+                True,
+            )
             for call in (client.cancel, client.suspend):
                 with pytest.raises(RunEnded):
                     call(run)
             again = client.retry(run, all_records=True)
-            assert (again.spec.parameters, again.metadata.labels) == ({"day": "monday"}, {"team": "a"})
+            assert (again.spec.parameters, again.metadata.labels) == (
+                {"day": "monday"},
+                {"team": "a"},
+            )
             with pytest.raises(RunNotFound):
                 client.get("nothing")
 
@@ -133,6 +147,10 @@ async def test_a_program_without_an_event_loop_does_the_same(space: RunSpace) ->
 
 def test_both_clients_have_the_same_methods() -> None:
     def methods(client: type) -> set[str]:
-        return {name for name, value in inspect.getmembers(client, inspect.isfunction) if not name.startswith("_")}
+        return {
+            name
+            for name, value in inspect.getmembers(client, inspect.isfunction)
+            if not name.startswith("_")
+        }
 
     assert methods(AsyncClient) == methods(Client)

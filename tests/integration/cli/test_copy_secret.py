@@ -21,7 +21,9 @@ async def namespaces(api: KubeClient) -> AsyncIterator[tuple[str, str]]:
     """Two namespaces, of which the first has a Secret named handler."""
     names = (f"from-{token_hex(4)}", f"to-{token_hex(4)}")
     created = [
-        await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await api.create(
+            NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        )
         for name in names
     ]
     secret = {
@@ -62,7 +64,12 @@ async def test_an_existing_secret_is_not_overwritten(
     api: KubeClient, kubeconfig: Path, namespaces: tuple[str, str]
 ) -> None:
     source, target = namespaces
-    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "handler"}, "data": {"other": ENCODED}}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "handler"},
+        "data": {"other": ENCODED},
+    }
     await api.create(SECRETS, target, body)
     printed = copy(kubeconfig, source=source, target=target)
     assert printed.code == 1
@@ -70,7 +77,9 @@ async def test_an_existing_secret_is_not_overwritten(
     assert (await api.get(SECRETS, target, "handler"))["data"] == {"other": ENCODED}
 
 
-def test_without_permission_to_read_secrets_nothing_is_copied(stranger: Path, namespaces: tuple[str, str]) -> None:
+def test_without_permission_to_read_secrets_nothing_is_copied(
+    stranger: Path, namespaces: tuple[str, str]
+) -> None:
     source, target = namespaces
     printed = copy(stranger, source=source, target=target)
     assert printed.code == 1
@@ -81,9 +90,14 @@ async def test_without_permission_to_create_secrets_nothing_is_copied(
     api: KubeClient, stranger: Path, namespaces: tuple[str, str]
 ) -> None:
     source, target = namespaces
-    role = {"metadata": {"name": "reader"}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}
+    role = {
+        "metadata": {"name": "reader"},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
+    }
     await api.create(Resource("rbac.authorization.k8s.io/v1", "roles"), source, role)
-    subjects = [{"kind": "Group", "name": "system:serviceaccounts", "apiGroup": "rbac.authorization.k8s.io"}]
+    subjects = [
+        {"kind": "Group", "name": "system:serviceaccounts", "apiGroup": "rbac.authorization.k8s.io"}
+    ]
     reference = {"kind": "Role", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
     binding = {"metadata": {"name": "reader"}, "subjects": subjects, "roleRef": reference}
     await api.create(Resource("rbac.authorization.k8s.io/v1", "rolebindings"), source, binding)
@@ -97,9 +111,12 @@ async def test_a_service_accounts_token_is_not_copied(
     api: KubeClient, kubeconfig: Path, namespaces: tuple[str, str]
 ) -> None:
     source, target = namespaces
-    await api.create(SERVICE_ACCOUNTS, source, {"metadata": {"name": "owner"}})  # without it, its token is deleted
+    # without it, its token is deleted
+    await api.create(SERVICE_ACCOUNTS, source, {"metadata": {"name": "owner"}})
     account = {"name": "token", "annotations": {"kubernetes.io/service-account.name": "owner"}}
-    await api.create(SECRETS, source, {"metadata": account, "type": "kubernetes.io/service-account-token"})
+    await api.create(
+        SECRETS, source, {"metadata": account, "type": "kubernetes.io/service-account-token"}
+    )
     printed = copy(kubeconfig, source=source, target=target, name="token")
     assert printed.code == 1
     assert "which cannot be used in another namespace" in printed.err
@@ -109,7 +126,10 @@ async def test_a_service_accounts_token_is_not_copied(
     ("words", "said"),
     [
         ({"name": "absent"}, "Secret absent does not exist in namespace"),
-        ({"target": "absent"}, "namespace absent does not exist\nfix:   create it: kubectl create namespace absent"),
+        (
+            {"target": "absent"},
+            "namespace absent does not exist\nfix:   create it: kubectl create namespace absent",
+        ),
         ({"source": "default", "target": "default"}, "--from and --to are both default"),
     ],
 )

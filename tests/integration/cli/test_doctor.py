@@ -35,7 +35,12 @@ async def test_a_healthy_cluster_and_temporal_server_have_no_problems(
     api: KubeClient, kubeconfig: Path, temporal_address: str
 ) -> None:
     await register_search_attributes(await Client.connect(temporal_address))
-    printed = run_command("doctor", "--kubeconfig", str(kubeconfig), environment={"TEMPORAL_ADDRESS": temporal_address})
+    printed = run_command(
+        "doctor",
+        "--kubeconfig",
+        str(kubeconfig),
+        environment={"TEMPORAL_ADDRESS": temporal_address},
+    )
     for what in (
         "cluster: Kubernetes v1.",
         "definition inferenceconfigs.ai.krateo.io",
@@ -51,11 +56,17 @@ async def test_a_healthy_cluster_and_temporal_server_have_no_problems(
 async def test_programs_that_do_not_start_and_accounts_without_a_role_are_reported(
     kubeconfig: Path, installed: str, temporal_address: str
 ) -> None:
-    printed = run_command("doctor", "--kubeconfig", str(kubeconfig), "--install-namespace", installed)
+    printed = run_command(
+        "doctor", "--kubeconfig", str(kubeconfig), "--install-namespace", installed
+    )
     assert printed.code == 1
     for component in ("shim", "worker"):
-        assert "0 of 1 Pods are ready" in printed.line(f"Deployment {installed}/inferrun-{component}")
-    denied = printed.line(f"permissions of service account inferrun-worker in namespace {installed}")
+        assert "0 of 1 Pods are ready" in printed.line(
+            f"Deployment {installed}/inferrun-{component}"
+        )
+    denied = printed.line(
+        f"permissions of service account inferrun-worker in namespace {installed}"
+    )
     assert denied.startswith("PROBLEM")
     assert "create jobs.batch" in denied
     assert "get pods/log" in denied
@@ -69,19 +80,27 @@ async def test_without_permissions_the_missing_ones_are_reported_and_other_check
 ) -> None:
     printed = run_command("doctor", "--kubeconfig", str(stranger), "-n", installed)
     assert printed.code == 1
-    assert "create inferenceruns.ai.krateo.io" in printed.line(f"your permissions in namespace {installed}")
+    assert "create inferenceruns.ai.krateo.io" in printed.line(
+        f"your permissions in namespace {installed}"
+    )
     assert printed.line("definition inferenceruns.ai.krateo.io").startswith("unknown")
     assert printed.line("Deployments in namespace inferrun-system").startswith("unknown")
 
 
-async def test_an_unreachable_temporal_server_is_reported_with_the_systems_error(kubeconfig: Path) -> None:
-    printed = run_command("doctor", "--kubeconfig", str(kubeconfig), environment={"TEMPORAL_ADDRESS": "127.0.0.1:1"})
+async def test_an_unreachable_temporal_server_is_reported_with_the_systems_error(
+    kubeconfig: Path,
+) -> None:
+    printed = run_command(
+        "doctor", "--kubeconfig", str(kubeconfig), environment={"TEMPORAL_ADDRESS": "127.0.0.1:1"}
+    )
     assert printed.code == 1
     assert "no response from 127.0.0.1:1: Connection refused" in printed.line("Temporal:")
     assert "TEMPORAL_ADDRESS=HOST:PORT" in printed.out
 
 
-async def test_a_missing_temporal_namespace_is_reported(kubeconfig: Path, temporal_address: str) -> None:
+async def test_a_missing_temporal_namespace_is_reported(
+    kubeconfig: Path, temporal_address: str
+) -> None:
     environment = {"TEMPORAL_ADDRESS": temporal_address, "TEMPORAL_NAMESPACE": "nowhere"}
     printed = run_command("doctor", "--kubeconfig", str(kubeconfig), environment=environment)
     assert printed.code == 1
@@ -100,12 +119,22 @@ async def until_polled(client: Client, task_queue: str) -> None:
 
 @pytest.mark.parametrize("is_ours", [True, False], ids=["of this installation", "of another one"])
 async def test_workers_of_this_and_of_another_installation_are_distinguished(
-    api: KubeClient, kubeconfig: Path, installed: str, temporal_address: str, task_queue: str, *, is_ours: bool
+    api: KubeClient,
+    kubeconfig: Path,
+    installed: str,
+    temporal_address: str,
+    task_queue: str,
+    *,
+    is_ours: bool,
 ) -> None:
     deployment = await api.get(DEPLOYMENTS, installed, "inferrun-worker")
     environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
     release = next(entry["value"] for entry in environment if entry["name"] == "INFERRUN_RELEASE")
-    await api.create(LEASES, installed, {"metadata": {"name": RECORD}, "spec": {"holderIdentity": "this-cluster"}})
+    await api.create(
+        LEASES,
+        installed,
+        {"metadata": {"name": RECORD}, "spec": {"holderIdentity": "this-cluster"}},
+    )
     installation = f"{release}.this-cluster" if is_ours else "another.cluster"
     client = await Client.connect(temporal_address, identity=f"inferrun/{installation}/pod")
     async with Worker(client, task_queue=task_queue, workflows=[Idle], activities=[idle]):

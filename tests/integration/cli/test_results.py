@@ -1,4 +1,5 @@
-"""Results through the client and the command line: a real API server with the run and the Secret, and a real bucket."""
+"""Results through the client and the command line: a real API server with the run and the Secret,
+and a real bucket."""
 
 import json
 from base64 import b64encode
@@ -19,7 +20,13 @@ from tests.unit.inferrun.results.committed_folder import commit_folder
 COUNT = 120
 ERROR = {"code": "rejected", "message": "\x1b[2Jtoo hot", "attempts": 1}
 LINES = [
-    json.dumps({"index": at, "custom_id": f"c{at}", **({"error": ERROR} if at == 7 else {"prediction": at / 2})})
+    json.dumps(
+        {
+            "index": at,
+            "custom_id": f"c{at}",
+            **({"error": ERROR} if at == 7 else {"prediction": at / 2}),
+        }
+    )
     for at in range(COUNT)
 ]
 KEY = {"accessKeyId": ACCESS_KEY, "secretAccessKey": SECRET_KEY}
@@ -44,19 +51,24 @@ async def sums(space: RunSpace, s3: S3Server) -> RunSpace:
 
 async def create_secret(space: RunSpace) -> None:
     data = {key: b64encode(value.encode()).decode() for key, value in KEY.items()}
-    await space.api.create(SECRETS, space.name, {"metadata": {"name": "s3-credentials"}, "data": data})
+    await space.api.create(
+        SECRETS, space.name, {"metadata": {"name": "s3-credentials"}, "data": data}
+    )
 
 
 async def test_the_client_reads_with_the_secret_that_the_config_names(sums: RunSpace) -> None:
     async with await AsyncClient.connect(kubeconfig=sums.kubeconfig, namespace=sums.name) as client:
         with pytest.raises(
-            ResultsUnreachable, match=rf"its Secret {sums.name}/s3-credentials cannot be read.*not found"
+            ResultsUnreachable,
+            match=rf"its Secret {sums.name}/s3-credentials cannot be read.*not found",
         ):
             await client.results("sums")
         assert len(await client.results("sums", credentials=KEY)) == COUNT
         await create_secret(sums)
         found = await client.results("sums")
-        assert [row["prediction"] for row in found] == [None if at == 7 else at / 2 for at in range(COUNT)]
+        assert [row["prediction"] for row in found] == [
+            None if at == 7 else at / 2 for at in range(COUNT)
+        ]
         await sums.create("running", status=PROGRESS)
         with pytest.raises(RunNotEnded):
             await client.results("running")
@@ -72,7 +84,9 @@ async def test_a_program_without_an_event_loop_gets_a_data_frame(sums: RunSpace)
     assert read() == COUNT - 1
 
 
-async def test_results_are_printed_as_lines_and_written_to_files(sums: RunSpace, tmp_path: Path) -> None:
+async def test_results_are_printed_as_lines_and_written_to_files(
+    sums: RunSpace, tmp_path: Path
+) -> None:
     await create_secret(sums)
     printed = sums.command("results", "sums")
     assert printed.code == CommandExit.OK, printed.err
@@ -87,7 +101,9 @@ async def test_results_are_printed_as_lines_and_written_to_files(sums: RunSpace,
     assert [json.loads(line)["error_code"] for line in printed.out.splitlines()] == ["rejected"]
 
 
-async def test_a_terminal_shows_the_first_rows_without_what_it_would_interpret(sums: RunSpace) -> None:
+async def test_a_terminal_shows_the_first_rows_without_what_it_would_interpret(
+    sums: RunSpace,
+) -> None:
     await create_secret(sums)
     with terminal(*sums.words("results", "sums")) as shown:
         assert shown.end() == CommandExit.OK
@@ -101,10 +117,16 @@ async def test_a_terminal_shows_the_first_rows_without_what_it_would_interpret(s
 
 async def test_mistakes_have_documented_codes(sums: RunSpace) -> None:
     printed = sums.command("results", "sums")
-    assert (printed.code, "there are no credentials for the store" in printed.err) == (CommandExit.UNREACHABLE, True)
+    assert (printed.code, "there are no credentials for the store" in printed.err) == (
+        CommandExit.UNREACHABLE,
+        True,
+    )
     await create_secret(sums)
     printed = sums.command("results", "sums", "-o", "results.xlsx")
-    assert (printed.code, "allowed: .jsonl, .csv, .parquet, .arrow" in printed.err) == (CommandExit.USAGE, True)
+    assert (printed.code, "allowed: .jsonl, .csv, .parquet, .arrow" in printed.err) == (
+        CommandExit.USAGE,
+        True,
+    )
     assert sums.command("results", "none").code == CommandExit.NOT_FOUND
     await sums.create("running", status=PROGRESS)
     printed = sums.command("results", "running")

@@ -10,12 +10,22 @@ CTRL_C = "\x03"
 
 
 async def test_a_terminal_shows_the_progress_until_the_run_has_ended(space: RunSpace) -> None:
-    await space.create("mine", status={"phase": "Pending", "reason": "ImagePulling", "message": "pulling the image"})
+    await space.create(
+        "mine",
+        status={"phase": "Pending", "reason": "ImagePulling", "message": "pulling the image"},
+    )
     with terminal(*space.words("wait", "mine")) as shown:
         await asyncio.to_thread(shown.wait_for, "Pending (ImagePulling)")
         await space.report("mine", PROGRESS)
         await asyncio.to_thread(shown.wait_for, "250/1,000")
-        for fact in ("25%", "10 failed", "50 records/s", "15s left", "8 requests at once", "attempt 2"):
+        for fact in (
+            "25%",
+            "10 failed",
+            "50 records/s",
+            "15s left",
+            "8 requests at once",
+            "attempt 2",
+        ):
             assert fact in shown.text
         await space.report("mine", SUCCESS)
         assert await asyncio.to_thread(shown.end) == CommandExit.OK
@@ -28,9 +38,14 @@ async def test_ctrl_c_detaches_and_the_run_goes_on(space: RunSpace) -> None:
     with terminal(*space.words("wait", "mine")) as shown:
         await asyncio.to_thread(shown.wait_for, "250/1,000")
         shown.press(CTRL_C)
-        await asyncio.to_thread(shown.wait_for, f"come back with: inferrun wait mine -n {space.name}")
+        await asyncio.to_thread(
+            shown.wait_for, f"come back with: inferrun wait mine -n {space.name}"
+        )
         assert await asyncio.to_thread(shown.end) == CommandExit.INTERRUPTED
-    assert wellknown.ANNOTATION_CANCEL_REQUESTED not in (await space.read("mine"))["metadata"]["annotations"]
+    assert (
+        wellknown.ANNOTATION_CANCEL_REQUESTED
+        not in (await space.read("mine"))["metadata"]["annotations"]
+    )
 
 
 async def test_ctrl_c_twice_cancels_the_run_and_waits_for_its_end(space: RunSpace) -> None:

@@ -1,4 +1,5 @@
-"""A real API server with our definitions, behind a proxy that records; one namespace for all of these tests.
+"""A real API server with our definitions, behind a proxy that records; one namespace for all of
+these tests.
 
 Runs created here carry the annotation that makes an installed product ignore them.
 """

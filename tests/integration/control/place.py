@@ -54,7 +54,9 @@ class Place:
         noted = {"annotations": annotations or {}, "labels": labels or {}}
         stored = await self.create("InferenceRun", name, {"configRef": reference, **spec}, **noted)
         if status is not None:
-            stored = await self.api.patch(RUNS, self.namespace, name, {"status": status}, sub="status")
+            stored = await self.api.patch(
+                RUNS, self.namespace, name, {"status": status}, sub="status"
+            )
         return parse_run(stored)
 
     async def built_in(self, **spec: Any) -> InferenceRun:
@@ -63,12 +65,20 @@ class Place:
         return await self.run(await self.config(storage=files, **{"resources": NOWHERE, **spec}))
 
     async def create(
-        self, kind: str, name: str, spec: Json, *, annotations: dict[str, str] | None = None, **metadata: Any
+        self,
+        kind: str,
+        name: str,
+        spec: Json,
+        *,
+        annotations: dict[str, str] | None = None,
+        **metadata: Any,
     ) -> Object:
         """Create a run or a config."""
         about = {"name": name, "annotations": {**LEFT_ALONE, **(annotations or {})}, **metadata}
         body = {"apiVersion": "ai.krateo.io/v1", "kind": kind, "metadata": about, "spec": spec}
-        return await self.api.create(RUNS if kind == "InferenceRun" else CONFIGS, self.namespace, body)
+        return await self.api.create(
+            RUNS if kind == "InferenceRun" else CONFIGS, self.namespace, body
+        )
 
     async def launch(self, run: InferenceRun, **changes: Any) -> LaunchResult:
         """Launch the run."""
@@ -100,7 +110,9 @@ class Place:
 
     async def write_status(self, run: InferenceRun, status: Json) -> None:
         """Write the run's status."""
-        await self.api.patch(RUNS, self.namespace, run.metadata.name, {"status": status}, sub="status")
+        await self.api.patch(
+            RUNS, self.namespace, run.metadata.name, {"status": status}, sub="status"
+        )
 
     async def delete(self, run: InferenceRun) -> None:
         """Delete the run."""
@@ -113,7 +125,9 @@ class Place:
 
     async def status(self, run: InferenceRun) -> Json:
         """The run's status."""
-        return dict((await self.api.get(RUNS, self.namespace, run.metadata.name)).get("status") or {})
+        return dict(
+            (await self.api.get(RUNS, self.namespace, run.metadata.name)).get("status") or {}
+        )
 
     async def job(self, name: str) -> Object:
         """A Job."""
@@ -131,5 +145,7 @@ class Place:
     async def delete_config_map(self, run: InferenceRun) -> Object:
         """Delete the run's ConfigMap, and give what it was."""
         stored = await self.config_map(run)
-        await self.api.delete(CONFIG_MAPS, self.namespace, base_of(run), uid=stored["metadata"]["uid"])
+        await self.api.delete(
+            CONFIG_MAPS, self.namespace, base_of(run), uid=stored["metadata"]["uid"]
+        )
         return stored

@@ -1,4 +1,5 @@
-"""Pods of a run's Jobs without a node: no node has the CPU that they request, and the tests play the kubelet.
+"""Pods of a run's Jobs without a node: no node has the CPU that they request, and the tests play
+the kubelet.
 
 Everything else is real: the API server, the Job controller, the scheduler, the garbage collector.
 """
@@ -36,7 +37,14 @@ from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.control.proxy import Proxy
 from tests.integration.waiting import create_quota, eventually
 from tests.unit.launches import INSTALLATION, is_of_shim, no_postponement
-from workflows.messages import InspectInput, LaunchInput, LaunchReport, LaunchResult, StopLaunchInput, StopLaunchResult
+from workflows.messages import (
+    InspectInput,
+    LaunchInput,
+    LaunchReport,
+    LaunchResult,
+    StopLaunchInput,
+    StopLaunchResult,
+)
 
 NOWHERE = {"requests": {"cpu": "4000"}}
 IMAGE = "localhost/inferrun-tests/absent:1"
@@ -78,9 +86,16 @@ class Launched:
         return await eventually(look, what="the Job's Pod")
 
     async def tell(
-        self, state: Object | None, *, phase: str, beside: Object | None = None, pod: Object | None = None, **more: Any
+        self,
+        state: Object | None,
+        *,
+        phase: str,
+        beside: Object | None = None,
+        pod: Object | None = None,
+        **more: Any,
     ) -> Object:
-        """What a kubelet would say of the Pod; `beside` is the state of a container that a webhook has added."""
+        """What a kubelet would say of the Pod; `beside` is the state of a container that a webhook
+        has added."""
         pod = pod or await self.pod()
         container = {
             "name": manifests.CONTAINER,
@@ -93,14 +108,19 @@ class Launched:
         others = [{**container, "name": "injected", "state": beside}] if beside is not None else []
         containers = [container, *others] if state is not None else []
         status = {"phase": phase, "containerStatuses": containers, **more}
-        return await self.api.patch(PODS, self.namespace, pod["metadata"]["name"], {"status": status}, sub="status")
+        return await self.api.patch(
+            PODS, self.namespace, pod["metadata"]["name"], {"status": status}, sub="status"
+        )
 
     async def runs(self, *, pod: Object | None = None) -> Object:
         """The container has started."""
         return await self.tell({"running": {"startedAt": STARTED}}, phase="Running", pod=pod)
 
-    async def ends(self, code: int, *, message: str = "", beside: Object | None = None, **more: Any) -> None:
-        """The container has ended; the Job's controller draws its conclusion, unless another one runs on beside it."""
+    async def ends(
+        self, code: int, *, message: str = "", beside: Object | None = None, **more: Any
+    ) -> None:
+        """The container has ended; the Job's controller draws its conclusion, unless another one
+        runs on beside it."""
         ended = {
             "exitCode": code,
             "reason": "Completed" if code == 0 else "Error",
@@ -133,7 +153,9 @@ class Launched:
         kept = {"job_name", "job_uid", "snapshot", "pod_shape"}
         return {"run": self.run.ref, **self.result.model_dump(include=kept)}
 
-    async def inspect(self, *, installation: Installation = INSTALLATION, **changes: Any) -> LaunchReport:
+    async def inspect(
+        self, *, installation: Installation = INSTALLATION, **changes: Any
+    ) -> LaunchReport:
         """The report of a worker that has just started."""
         runs = RunStore(self.api)
         inspector = LaunchInspector(self.api, runs, reader_of(self.api), installation=installation)
@@ -141,7 +163,9 @@ class Launched:
         report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request)
         return report
 
-    async def stop(self, *, stopper: LaunchStopper | None = None, **changes: Any) -> StopLaunchResult:
+    async def stop(
+        self, *, stopper: LaunchStopper | None = None, **changes: Any
+    ) -> StopLaunchResult:
         """Stop it, by a worker that has just started."""
         request = StopLaunchInput(**{"grace_seconds": 10, **self.known, **changes})
         stopping = (stopper or stopper_of(self.api)).stop_launch
@@ -186,7 +210,9 @@ async def only_one_job_more(api: KubeClient, namespace: str, *, than: int) -> As
     try:
         yield
     finally:
-        await api.delete(QUOTAS, namespace, stored["metadata"]["name"], uid=stored["metadata"]["uid"])
+        await api.delete(
+            QUOTAS, namespace, stored["metadata"]["name"], uid=stored["metadata"]["uid"]
+        )
 
 
 async def launch_without_status(launcher: JobLauncher, run: InferenceRun, proxy: Proxy) -> None:
@@ -244,11 +270,15 @@ async def recorder_of(api: KubeClient, *, pruner: HistoryPruner | None = None) -
     )
 
 
-async def launch(launcher: JobLauncher, run: InferenceRun, *, tries: int = 1, **changes: Any) -> LaunchResult:
+async def launch(
+    launcher: JobLauncher, run: InferenceRun, *, tries: int = 1, **changes: Any
+) -> LaunchResult:
     """Launch a run; `tries` is the number of this try of the activity."""
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, attempt=tries)
-    result: LaunchResult = await environment.run(launcher.launch_job, LaunchInput(run=run.ref, **changes))
+    result: LaunchResult = await environment.run(
+        launcher.launch_job, LaunchInput(run=run.ref, **changes)
+    )
     return result
 
 

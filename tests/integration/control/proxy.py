@@ -1,4 +1,5 @@
-"""A proxy on loopback in front of the real API server: it records requests and can interfere with them.
+"""A proxy on loopback in front of the real API server: it records requests and can interfere with
+them.
 
 It forwards everything unchanged unless a test asks for something else.
 """
@@ -74,12 +75,13 @@ class Proxy:
     loses_responses: bool = False
     """Requests are forwarded, but their connections are closed instead of sending the response."""
     delay_post_to: str = ""
-    """The next POST to a path that ends like this is forwarded only after `is_arriving` is set, although its client may have
-    given up by then."""
+    """The next POST to a path that ends like this is forwarded only after `is_arriving` is set,
+    although its client may have given up by then."""
     holds_jobs_of_queues: bool = False
     """A Job with the label of a queue is created suspended, as by the webhook of Kueue."""
     default_queue: str = ""
-    """A Job without such a label gets this one then, as by the webhook of Kueue in a namespace with a default queue."""
+    """A Job without such a label gets this one then, as by the webhook of Kueue in a namespace with
+    a default queue."""
     is_delaying: asyncio.Event = field(default_factory=asyncio.Event)
     is_arriving: asyncio.Event = field(default_factory=asyncio.Event)
     _watches: dict[web.StreamResponse, Request] = field(default_factory=dict)
@@ -101,8 +103,11 @@ class Proxy:
 
     @property
     def is_watched(self) -> bool:
-        """Whether the latest watch is open. Earlier ones may be as well: that their client has gone is noticed later."""
-        return bool(self.watches) and any(opened is self.watches[-1] for opened in self._watches.values())
+        """Whether the latest watch is open. Earlier ones may be as well: that their client has gone
+        is noticed later."""
+        return bool(self.watches) and any(
+            opened is self.watches[-1] for opened in self._watches.values()
+        )
 
     async def say(self, event: Json) -> None:
         """Insert an event into every open watch."""
@@ -140,11 +145,20 @@ class Proxy:
         self.requests.append(seen)
         if self.is_hanging:
             await asyncio.Event().wait()
-        if request.method == "POST" and self.delay_post_to and request.path.endswith(self.delay_post_to):
+        if (
+            request.method == "POST"
+            and self.delay_post_to
+            and request.path.endswith(self.delay_post_to)
+        ):
             self.delay_post_to = ""
             self.is_delaying.set()
             await self.is_arriving.wait()
-        if request.method == "POST" and self.holds_jobs_of_queues and seen.body and request.path.endswith("/jobs"):
+        if (
+            request.method == "POST"
+            and self.holds_jobs_of_queues
+            and seen.body
+            and request.path.endswith("/jobs")
+        ):
             body = json.dumps(_held(seen.body, default=self.default_queue)).encode()
         if self.is_down:
             return web.Response(status=503, text="no API server here")
@@ -165,13 +179,23 @@ class Proxy:
             await meddle()
         return await self._forward(request, body, seen)
 
-    async def _forward(self, request: web.Request, body: bytes, seen: Request) -> web.StreamResponse:
-        kept = {name: value for name, value in request.headers.items() if name in ("Content-Type", "Accept")}
+    async def _forward(
+        self, request: web.Request, body: bytes, seen: Request
+    ) -> web.StreamResponse:
+        kept = {
+            name: value
+            for name, value in request.headers.items()
+            if name in ("Content-Type", "Accept")
+        }
         url = f"{self.upstream}{request.path_qs}"
-        async with self.session.request(request.method, url, data=body or None, headers=kept) as answer:
+        async with self.session.request(
+            request.method, url, data=body or None, headers=kept
+        ) as answer:
             if self.loses_responses and request.transport is not None:
                 request.transport.abort()
-            response = web.StreamResponse(status=answer.status, headers={"Content-Type": "application/json"})
+            response = web.StreamResponse(
+                status=answer.status, headers={"Content-Type": "application/json"}
+            )
             await response.prepare(request)
             if seen.is_watch:
                 await self._stream(answer, response, seen)
@@ -180,7 +204,9 @@ class Proxy:
             await response.write_eof()
             return response
 
-    async def _stream(self, answer: aiohttp.ClientResponse, response: web.StreamResponse, seen: Request) -> None:
+    async def _stream(
+        self, answer: aiohttp.ClientResponse, response: web.StreamResponse, seen: Request
+    ) -> None:
         async def pass_on() -> None:
             async for chunk in answer.content.iter_any():
                 if not self.is_silent:
@@ -213,7 +239,9 @@ async def proxied(kubeconfig: Path) -> AsyncIterator[tuple[Proxy, KubeClient]]:
     with TemporaryDirectory() as folder:
         server, tls = _upstream(kubeconfig, Path(folder))
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=tls), timeout=aiohttp.ClientTimeout(total=None), read_bufsize=2**21
+            connector=aiohttp.TCPConnector(ssl=tls),
+            timeout=aiohttp.ClientTimeout(total=None),
+            read_bufsize=2**21,
         )
         async with session:
             proxy = Proxy(server, session)
@@ -257,11 +285,19 @@ def kubeconfig_of(url: str, folder: Path, *, user: Json | None = None) -> Path:
 
 def _upstream(kubeconfig: Path, folder: Path) -> tuple[str, ssl.SSLContext]:
     content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
-    named = {kind: {entry["name"]: entry for entry in content[kind]} for kind in ("clusters", "users", "contexts")}
+    named = {
+        kind: {entry["name"]: entry for entry in content[kind]}
+        for kind in ("clusters", "users", "contexts")
+    }
     context = named["contexts"][content["current-context"]]["context"]
-    cluster, user = named["clusters"][context["cluster"]]["cluster"], named["users"][context["user"]]["user"]
+    cluster, user = (
+        named["clusters"][context["cluster"]]["cluster"],
+        named["users"][context["user"]]["user"],
+    )
     tls = ssl.create_default_context(cafile=_file(cluster, "certificate-authority", folder))
-    tls.load_cert_chain(_file(user, "client-certificate", folder), _file(user, "client-key", folder))
+    tls.load_cert_chain(
+        _file(user, "client-certificate", folder), _file(user, "client-key", folder)
+    )
     return cluster["server"], tls
 
 

@@ -19,7 +19,9 @@ from inferrun.kube.objects import CONFIG_MAPS, NAMESPACES, PODS
 from tests.integration.control.proxy import Proxy, kubeconfig_of
 
 
-async def test_the_installations_id_is_a_labels_value_of_this_cluster(api: KubeClient, namespace: str) -> None:
+async def test_the_installations_id_is_a_labels_value_of_this_cluster(
+    api: KubeClient, namespace: str
+) -> None:
     uid = (await api.get(NAMESPACES, None, "kube-system"))["metadata"]["uid"]
     assert await installation_id(api, release="inferrun", namespace=namespace) == f"inferrun.{uid}"
     longest = await installation_id(api, release="r" * 53, namespace=namespace)
@@ -32,7 +34,9 @@ async def test_a_token_that_is_renewed_is_tried_again_and_one_without_the_right_
     kubeconfig: Path, tmp_path: Path, proxy: Proxy, code: int, error: type[KubeError]
 ) -> None:
     proxy.answer_next = [code]
-    stranger = await connect(kubeconfig=kubeconfig_of(proxy.url, tmp_path, user={"token": "nobodys"}))
+    stranger = await connect(
+        kubeconfig=kubeconfig_of(proxy.url, tmp_path, user={"token": "nobodys"})
+    )
     try:
         with pytest.raises(error) as caught:
             await stranger.list(PODS)
@@ -74,14 +78,21 @@ async def test_no_answer_at_all_is_unreachable(tmp_path: Path) -> None:
     assert caught.value.retryable
 
 
-async def test_a_watch_tells_what_happens_to_an_object_as_large_as_they_get(api: KubeClient, namespace: str) -> None:
+async def test_a_watch_tells_what_happens_to_an_object_as_large_as_they_get(
+    api: KubeClient, namespace: str
+) -> None:
     version = (await api.list(CONFIG_MAPS, namespace))["metadata"]["resourceVersion"]
     label = token_hex(4)
-    large = {"metadata": {"generateName": "large-", "labels": {"watch": label}}, "data": {"a": "x" * 900_000}}
+    large = {
+        "metadata": {"generateName": "large-", "labels": {"watch": label}},
+        "data": {"a": "x" * 900_000},
+    }
     made = await api.create(CONFIG_MAPS, namespace, large)
     await api.delete(CONFIG_MAPS, namespace, made["metadata"]["name"], uid=made["metadata"]["uid"])
     kinds = []
-    async for kind, item in api.watch(CONFIG_MAPS, namespace, version=version, labelSelector=f"watch={label}"):
+    async for kind, item in api.watch(
+        CONFIG_MAPS, namespace, version=version, labelSelector=f"watch={label}"
+    ):
         kinds.append(kind)
         assert len(item["data"]["a"]) == 900_000
         if kind == "DELETED":

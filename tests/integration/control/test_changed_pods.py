@@ -44,7 +44,11 @@ CHANGES: dict[str, tuple[Callable[[Object], object], str]] = {
         "another command ['vault-env', 'python'] and another args",
     ),
     "variable": (
-        lambda pod: container(pod).setdefault("env", []).append({"name": "INFERRUN_BATCH_ROWS", "value": "1"}),
+        lambda pod: (
+            container(pod)
+            .setdefault("env", [])
+            .append({"name": "INFERRUN_BATCH_ROWS", "value": "1"})
+        ),
         "another value of INFERRUN_BATCH_ROWS",
     ),
 }
@@ -94,14 +98,22 @@ async def test_a_pod_that_only_admission_of_pods_has_changed_is_reported_while_i
         of = await place.launched(await place.built_in())
         pod = await of.pod()
     observed = await seen(of)
-    assert (observed.doing, observed.wait and observed.wait.reason) == (Doing.WAITING, Reason.POD_CHANGED)
+    assert (observed.doing, observed.wait and observed.wait.reason) == (
+        Doing.WAITING,
+        Reason.POD_CHANGED,
+    )
     assert observed.wait is not None
-    assert f"Pod {pod['metadata']['name']} does not execute what its Job says ({words})" in observed.wait.message
+    assert (
+        f"Pod {pod['metadata']['name']} does not execute what its Job says ({words})"
+        in observed.wait.message
+    )
     stopped = await of.stop(only_waiting=True)
     assert words in stopped.report.wait_message
 
 
-@pytest.mark.parametrize(("code", "reason"), [(0, Reason.RESULT_UNREADABLE), (1, Reason.POD_CHANGED)])
+@pytest.mark.parametrize(
+    ("code", "reason"), [(0, Reason.RESULT_UNREADABLE), (1, Reason.POD_CHANGED)]
+)
 async def test_the_end_of_a_pod_that_admission_has_changed_is_reported_with_the_difference(
     place: Place, *, code: int, reason: Reason
 ) -> None:
@@ -117,7 +129,9 @@ async def test_the_end_of_a_pod_that_admission_has_changed_is_reported_with_the_
     assert words in verdict.message
 
 
-async def test_a_running_pod_whose_image_is_edited_is_not_said_to_be_gone(api: KubeClient, ours: Launched) -> None:
+async def test_a_running_pod_whose_image_is_edited_is_not_said_to_be_gone(
+    api: KubeClient, ours: Launched
+) -> None:
     pod = await ours.pod()
     name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
     await ours.runs()
@@ -128,16 +142,21 @@ async def test_a_running_pod_whose_image_is_edited_is_not_said_to_be_gone(api: K
     report = await ours.inspect(pod_uid=uid)
     assert (report.stage, report.loss_reason) == (LaunchStage.POD_LOST, Reason.POD_CHANGED)
     assert (
-        f"Pod {name} does not execute what its Job says (image 'edited:1' instead of '{IMAGE}')" in report.loss_message
+        f"Pod {name} does not execute what its Job says (image 'edited:1' instead of '{IMAGE}')"
+        in report.loss_message
     )
     later = await seen(ours)
     assert later.wait is not None
     assert later.wait.reason is Reason.POD_CHANGED
 
 
-async def test_a_container_that_exceeds_a_limit_of_admission_is_reported_with_that_limit(place: Place) -> None:
+async def test_a_container_that_exceeds_a_limit_of_admission_is_reported_with_that_limit(
+    place: Place,
+) -> None:
     lower = {"requests": {**NOWHERE["requests"], "memory": "20Mi"}, "limits": {"memory": "40Mi"}}
-    async with mutating(place.api, place.namespace, lambda pod: container(pod).update(resources=lower), of=PODS):
+    async with mutating(
+        place.api, place.namespace, lambda pod: container(pod).update(resources=lower), of=PODS
+    ):
         of = await place.launched(await place.built_in(resources=LIMITED))
         await of.pod()
     ended = {"exitCode": 137, "reason": "OOMKilled", "startedAt": STARTED, "finishedAt": STARTED}
@@ -153,34 +172,59 @@ async def test_a_container_that_exceeds_a_limit_of_admission_is_reported_with_th
 
 async def test_an_injected_init_container_that_fails_is_named(place: Place) -> None:
     init = {"name": "istio-init", "image": "localhost/init:1", "imagePullPolicy": "Never"}
-    async with mutating(place.api, place.namespace, lambda pod: pod["spec"].update(initContainers=[init]), of=PODS):
+    async with mutating(
+        place.api, place.namespace, lambda pod: pod["spec"].update(initContainers=[init]), of=PODS
+    ):
         of = await place.launched(await place.built_in())
         pod = await of.pod()
-    status = {"name": "istio-init", "image": "localhost/init:1", "imageID": "", "ready": False, "restartCount": 0}
+    status = {
+        "name": "istio-init",
+        "image": "localhost/init:1",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+    }
     ended = {"exitCode": 7, "reason": "Error", "message": "iptables: denied"}
     waits = {"waiting": {"reason": "PodInitializing"}}
-    stuck = {**status, "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}}}
+    stuck = {
+        **status,
+        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}},
+    }
     await of.tell(waits, phase="Pending", initContainerStatuses=[stuck])
     observed = await seen(of)
     assert observed.wait is not None
-    assert "init container istio-init, which is not ours (ImagePullBackOff: no such host)" in observed.wait.message
+    assert (
+        "init container istio-init, which is not ours (ImagePullBackOff: no such host)"
+        in observed.wait.message
+    )
     failed = [{**status, "state": {"terminated": ended}}]
     await of.tell(waits, phase="Failed", initContainerStatuses=failed)
     await of.is_finished()
     verdict = (await of.inspect()).verdict
     assert verdict is not None
-    assert "init container istio-init, which is not ours, exited with 7 (Error iptables: denied)" in verdict.message
+    assert (
+        "init container istio-init, which is not ours, exited with 7 (Error iptables: denied)"
+        in verdict.message
+    )
     assert f"logs {pod['metadata']['name']} -c istio-init" in verdict.message
 
 
-async def test_a_job_that_a_time_limit_of_others_ends_says_so(api: KubeClient, ours: Launched) -> None:
+async def test_a_job_that_a_time_limit_of_others_ends_says_so(
+    api: KubeClient, ours: Launched
+) -> None:
     await ours.pod()
     await ours.runs()
-    await api.patch(JOBS, ours.namespace, ours.result.job_name, {"spec": {"activeDeadlineSeconds": 1}})
+    await api.patch(
+        JOBS, ours.namespace, ours.result.job_name, {"spec": {"activeDeadlineSeconds": 1}}
+    )
     await ours.is_finished()
     verdict = (await ours.inspect()).verdict
     assert verdict is not None
-    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.STOPPED, True)
+    assert (verdict.kind, verdict.reason, verdict.may_retry) == (
+        VerdictKind.FAILED,
+        Reason.STOPPED,
+        True,
+    )
     assert "activeDeadlineSeconds (1) that something else has set" in verdict.message
     assert "DeadlineExceeded Job was active longer than specified deadline" in verdict.message
 
@@ -189,13 +233,17 @@ async def test_an_image_that_admission_of_jobs_has_changed_is_reported_with_the_
     place: Place,
 ) -> None:
     async with mutating(
-        place.api, place.namespace, lambda job: container_of(job).update(image="mirror.invalid/runner:1")
+        place.api,
+        place.namespace,
+        lambda job: container_of(job).update(image="mirror.invalid/runner:1"),
     ):
         of = await place.launched(await place.built_in())
     await of.pod()
     scheduled = [{"type": "PodScheduled", "status": "True"}]
     await of.tell(
-        {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}, phase="Pending", conditions=scheduled
+        {"waiting": {"reason": "ErrImagePull", "message": "no such host"}},
+        phase="Pending",
+        conditions=scheduled,
     )
     observed = await seen(of)
     assert observed.wait is not None
@@ -210,14 +258,23 @@ async def test_a_denied_start_of_a_job_is_published_and_tried_again(place: Place
             denied = await place.waits(run, Reason.POD_REJECTED)
             stored = await RunStore(place.api).read(run.ref)
             assert stored is not None
-            assert (stored.status.reason, stored.status.message) == (Reason.POD_REJECTED, denied.message)
+            assert (stored.status.reason, stored.status.message) == (
+                Reason.POD_REJECTED,
+                denied.message,
+            )
             assert denied.message.startswith("the start of Job ")
             assert DENIAL in denied.message
             assert stored.status.job_status is not None
             job = await place.job(stored.status.job_status.name or "")
             assert job["spec"]["parallelism"] == NOT_STARTED
             assert (
-                await seen(Launched(place.api, run, denied.model_copy(update={"job_name": job["metadata"]["name"]})))
+                await seen(
+                    Launched(
+                        place.api,
+                        run,
+                        denied.model_copy(update={"job_name": job["metadata"]["name"]}),
+                    )
+                )
             ).wait is None
 
     async def is_started() -> Launched | None:
@@ -236,7 +293,11 @@ async def test_the_start_of_a_suspended_runs_job_is_not_tried(place: Place) -> N
         await place.launch(run)
         await place.edit(run, suspend=True)
         result = await place.launch(run)
-    assert (result.state, result.is_suspended, result.is_adopted) == (LaunchState.LAUNCHED, True, True)
+    assert (result.state, result.is_suspended, result.is_adopted) == (
+        LaunchState.LAUNCHED,
+        True,
+        True,
+    )
 
 
 async def test_a_denied_start_of_a_job_that_lost_its_parallelism_is_published(
@@ -277,10 +338,18 @@ async def test_a_verification_that_could_not_find_out_says_why(
         began = await verify(verifier, ours)
         asking = ours.verifying()
         await api.patch(JOBS, namespace, asking.result.job_name, {"spec": {"backoffLimit": 0}})
-        init = {"name": "istio-init", "image": "a", "imageID": "", "ready": False, "restartCount": 0}
+        init = {
+            "name": "istio-init",
+            "image": "a",
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+        }
         failed = [{**init, "state": {"terminated": {"exitCode": 7, "reason": "Error"}}}]
         if kind == "silent":
-            await asking.tell({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, phase="Failed")
+            await asking.tell(
+                {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, phase="Failed"
+            )
         else:
             await asking.tell(None, phase="Failed", initContainerStatuses=failed)
     await asking.is_finished()

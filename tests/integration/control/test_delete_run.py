@@ -43,10 +43,14 @@ def deleter_over(api: KubeClient, postponed: list[RunRef] | None = None) -> RunD
         postponed.append(run)
 
     pruner = pruner_over(api, postpone)
-    return RunDeleter(api, RunStore(api), events=EventRecorder(api, reporter="tests"), pruner=pruner)
+    return RunDeleter(
+        api, RunStore(api), events=EventRecorder(api, reporter="tests"), pruner=pruner
+    )
 
 
-async def finished(place: Place, config: str, *, phase: str = "Succeeded", due_in: float | None = -60) -> RunRef:
+async def finished(
+    place: Place, config: str, *, phase: str = "Succeeded", due_in: float | None = -60
+) -> RunRef:
     """A run that was launched and has ended."""
     run = await place.run(config)
     await launch(launcher_of(place.api), run)
@@ -82,20 +86,28 @@ async def test_a_run_is_deleted_by_its_uid_and_once(place: Place, deleter: RunDe
 async def test_a_run_that_must_be_kept_is_not_deleted(
     place: Place, deleter: RunDeleter, *, policy: str, phase: str, text: str
 ) -> None:
-    ref = await finished(place, await place.config(autoDeletePolicy=policy), phase=phase, due_in=None)
+    ref = await finished(
+        place, await place.config(autoDeletePolicy=policy), phase=phase, due_in=None
+    )
     with pytest.raises(ApplicationError, match=text) as refused:
         await delete(deleter, ref)
     assert refused.value.non_retryable
     assert await place.api.get(RUNS, ref.namespace, ref.name)
 
 
-async def test_a_run_that_was_never_started_is_not_deleted(place: Place, deleter: RunDeleter) -> None:
-    run = await place.run("iris", status={"phase": "Failed", "reason": "InvalidSpec", "message": "m"})
+async def test_a_run_that_was_never_started_is_not_deleted(
+    place: Place, deleter: RunDeleter
+) -> None:
+    run = await place.run(
+        "iris", status={"phase": "Failed", "reason": "InvalidSpec", "message": "m"}
+    )
     with pytest.raises(ApplicationError, match="keeps it"):
         await delete(deleter, run.ref)
 
 
-async def test_a_run_is_not_deleted_before_its_delay_is_over(place: Place, deleter: RunDeleter) -> None:
+async def test_a_run_is_not_deleted_before_its_delay_is_over(
+    place: Place, deleter: RunDeleter
+) -> None:
     config = await place.config(autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=900)
     ref = await finished(place, config, due_in=300)
     with pytest.raises(ApplicationError, match="is kept until") as early:
@@ -107,14 +119,21 @@ async def test_a_run_is_not_deleted_before_its_delay_is_over(place: Place, delet
 
 
 async def child_of(place: Place, parent: InferenceRun, *, ended_ago: float) -> RunRef:
-    """A run of a schedule whose outcome was written so many seconds ago; its container may have ended long before that."""
+    """A run of a schedule whose outcome was written so many seconds ago; its container may have
+    ended long before that."""
     child = await place.run("iris")
-    owner = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "name": parent.metadata.name}
+    owner = {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.RUN_KIND,
+        "name": parent.metadata.name,
+    }
     metadata = {
         "labels": {wellknown.LABEL_SCHEDULE_UID: parent.metadata.uid},
         "ownerReferences": [{**owner, "uid": parent.metadata.uid, "controller": True}],
     }
-    await place.api.patch(RUNS, child.metadata.namespace, child.metadata.name, {"metadata": metadata})
+    await place.api.patch(
+        RUNS, child.metadata.namespace, child.metadata.name, {"metadata": metadata}
+    )
 
     def ended(run: InferenceRun) -> InferenceRunStatus:
         recorded = utc_now() - timedelta(seconds=ended_ago)
@@ -147,7 +166,9 @@ async def test_a_run_that_has_only_just_ended_is_pruned_later(place: Place) -> N
     new = await child_of(place, parent, ended_ago=5)
     postponed: list[RunRef] = []
     deleter = deleter_over(place.api, postponed)
-    result: DeletionResult = await ActivityEnvironment().run(deleter.delete_run, DeleteRunInput(run=old))
+    result: DeletionResult = await ActivityEnvironment().run(
+        deleter.delete_run, DeleteRunInput(run=old)
+    )
     assert (result.deleted, postponed) == (True, [new])
     assert not await exists(place.api, old)
     with pytest.raises(ApplicationError, match="is kept until") as early:
@@ -157,7 +178,9 @@ async def test_a_run_that_has_only_just_ended_is_pruned_later(place: Place) -> N
     assert await exists(place.api, new)
 
 
-async def test_a_run_that_is_ending_is_pruned_later_even_if_its_outcome_was_written_long_ago(place: Place) -> None:
+async def test_a_run_that_is_ending_is_pruned_later_even_if_its_outcome_was_written_long_ago(
+    place: Place,
+) -> None:
     """The worker was killed after that, and another one has taken over only now."""
     parent = await place.run("iris", schedule="1 * * * *", successfulJobsHistoryLimit=0)
     child = await child_of(place, parent, ended_ago=300)
@@ -185,7 +208,8 @@ async def test_a_run_that_its_schedule_keeps_by_now_is_not_pruned(place: Place) 
 async def test_an_automatic_deletion_is_announced_on_the_run_and_its_config(place: Place) -> None:
     config = await place.config()
     run = await place.run(
-        config, status={"phase": "Succeeded", "reason": "Succeeded", "deleteAfter": "2026-01-01T00:00:00Z"}
+        config,
+        status={"phase": "Succeeded", "reason": "Succeeded", "deleteAfter": "2026-01-01T00:00:00Z"},
     )
     because = "autoDeletePolicy is DeleteOnSuccess and autoDeleteDelaySeconds 300"
     request = DeleteRunInput(run=run.ref, because=f"{because}\n{'x' * 1000}")
@@ -193,21 +217,30 @@ async def test_an_automatic_deletion_is_announced_on_the_run_and_its_config(plac
     result: DeletionResult = await ActivityEnvironment().run(deleter.delete_run, request)
     assert result.deleted
     policy = f"autoDeletePolicy in InferenceConfig {config}"
-    assert result.message.startswith(f"InferenceRun {run.metadata.name} (Succeeded) is deleted: {policy}; {because} x")
+    assert result.message.startswith(
+        f"InferenceRun {run.metadata.name} (Succeeded) is deleted: {policy}; {because} x"
+    )
     assert len(result.message) < 500
     with pytest.raises(NotFound):
         await place.api.get(RUNS, run.metadata.namespace, run.metadata.name)
-    uids = [run.metadata.uid, (await place.api.get(CONFIGS, run.metadata.namespace, config))["metadata"]["uid"]]
+    uids = [
+        run.metadata.uid,
+        (await place.api.get(CONFIGS, run.metadata.namespace, config))["metadata"]["uid"],
+    ]
     for uid in uids:
         selector = f"involvedObject.uid={uid},reason=AutoDeleted"
-        found = (await place.api.list(EVENTS, run.metadata.namespace, fieldSelector=selector))["items"]
+        found = (await place.api.list(EVENTS, run.metadata.namespace, fieldSelector=selector))[
+            "items"
+        ]
         assert [event["message"] for event in found] == [result.message]
     again: DeletionResult = await ActivityEnvironment().run(deleter.delete_run, request)
     assert (again.gone, again.deleted) == (True, False)
     assert "had been deleted before" in again.message
 
 
-async def test_a_run_beyond_the_history_limit_is_announced_on_the_run_and_its_schedule(place: Place) -> None:
+async def test_a_run_beyond_the_history_limit_is_announced_on_the_run_and_its_schedule(
+    place: Place,
+) -> None:
     parent = await place.run("iris", schedule="1 * * * *", successfulJobsHistoryLimit=0)
     child = await child_of(place, parent, ended_ago=60)
     name = child.name
@@ -228,19 +261,27 @@ async def test_a_run_is_kept_until_the_run_that_waits_for_its_output_has_started
 ) -> None:
     ref = await finished(place, await place.config())
     reader = await place.run(
-        "iris", status={**WAITING, "inputRun": {"name": ref.name, "uid": ref.uid, "phase": "Running"}}
+        "iris",
+        status={**WAITING, "inputRun": {"name": ref.name, "uid": ref.uid, "phase": "Running"}},
     )
     await place.run("iris", status={**WAITING, "inputRun": {"name": "another"}})
-    with pytest.raises(ApplicationError, match=f"{reader.metadata.name} waits to read the output") as early:
+    with pytest.raises(
+        ApplicationError, match=f"{reader.metadata.name} waits to read the output"
+    ) as early:
         await delete(deleter, ref)
-    assert (early.value.non_retryable, early.value.next_retry_delay) == (False, timedelta(seconds=60))
+    assert (early.value.non_retryable, early.value.next_retry_delay) == (
+        False,
+        timedelta(seconds=60),
+    )
     started = {"status": {"reason": "JobCreated", "contract": "e30="}}
     await place.api.patch(RUNS, ref.namespace, reader.metadata.name, started, sub="status")
     await delete(deleter, ref)
     assert not await exists(place.api, ref)
 
 
-async def test_the_history_limits_of_a_schedule_keep_a_run_whose_output_another_one_waits_for(place: Place) -> None:
+async def test_the_history_limits_of_a_schedule_keep_a_run_whose_output_another_one_waits_for(
+    place: Place,
+) -> None:
     parent = await place.run("iris", schedule="1 * * * *", successfulJobsHistoryLimit=0)
     child = await child_of(place, parent, ended_ago=60)
     await place.run("iris", status={**WAITING, "inputRun": {"name": child.name}})

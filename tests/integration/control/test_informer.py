@@ -18,7 +18,8 @@ from tests.integration.crds.server import call
 
 
 class Followed:
-    """A collection of its own, changed directly on the server, and an informer that follows it through the proxy."""
+    """A collection of its own, changed directly on the server, and an informer that follows it
+    through the proxy."""
 
     def __init__(
         self, api: KubeClient, proxy: Proxy, direct: httpx.Client, namespace: str, **options: Any
@@ -30,7 +31,12 @@ class Followed:
         self._direct = direct
         self._path = f"/api/v1/namespaces/{namespace}/configmaps"
         self.informer = Informer(
-            api, CONFIG_MAPS, namespace=namespace, selector=f"followed={self.label}", listener=self._changed, **options
+            api,
+            CONFIG_MAPS,
+            namespace=namespace,
+            selector=f"followed={self.label}",
+            listener=self._changed,
+            **options,
         )
 
     def _changed(self, key: Key, before: Object | None, after: Object | None) -> None:
@@ -64,18 +70,25 @@ class Followed:
 
     def listed(self) -> Json:
         """The list as the server returns it now."""
-        return call(self._direct, "GET", self._path, params={"labelSelector": f"followed={self.label}"})
+        return call(
+            self._direct, "GET", self._path, params={"labelSelector": f"followed={self.label}"}
+        )
 
     async def sees(self, *names: str) -> None:
         wanted = {f"{name}-{self.label}" for name in names}
         await until(lambda: self.names == wanted, what=f"the cache to hold {sorted(wanted)}")
 
     async def watches(self, *, times: int = 1) -> None:
-        await until(lambda: len(self.proxy.watches) >= times and self.proxy.is_watched, what=f"watch number {times}")
+        await until(
+            lambda: len(self.proxy.watches) >= times and self.proxy.is_watched,
+            what=f"watch number {times}",
+        )
 
     async def expire(self) -> None:
         """End the watch with 410, so that the collection is listed again."""
-        await self.proxy.say({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}})
+        await self.proxy.say(
+            {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
+        )
 
 
 @asynccontextmanager
@@ -125,19 +138,25 @@ async def test_a_watch_requests_bookmarks_and_only_selected_objects(running: Fol
     assert int(watch.query["timeoutSeconds"]) > 0
 
 
-async def test_a_watch_is_resumed_from_the_last_bookmark_which_adds_no_object(running: Followed) -> None:
+async def test_a_watch_is_resumed_from_the_last_bookmark_which_adds_no_object(
+    running: Followed,
+) -> None:
     """The last object's version of a quiet collection expires; the bookmark's does not."""
     latest = running.create("second")["metadata"]["resourceVersion"]
     await running.sees("first", "second")
     later = str(int(latest) + 1)
-    await running.proxy.say({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": later}}})
+    await running.proxy.say(
+        {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": later}}}
+    )
     await running.proxy.end_watches()
     await running.watches(times=2)
     assert running.proxy.watches[-1].query["resourceVersion"] == later
     await running.sees("first", "second")
 
 
-async def test_a_watch_that_the_server_ends_is_resumed_without_listing_again(running: Followed) -> None:
+async def test_a_watch_that_the_server_ends_is_resumed_without_listing_again(
+    running: Followed,
+) -> None:
     bookmarked = running.create("second")["metadata"]["resourceVersion"]
     await running.sees("first", "second")
     await running.proxy.end_watches()
@@ -177,8 +196,12 @@ async def test_a_broken_watch_is_resumed_and_misses_no_change(running: Followed)
     running.delete(third)
     running.proxy.cut()
     running.proxy.is_silent = False
-    await until(lambda: running.of(third) == ["added", "deleted"], what="the dropped events of the third")
-    await until(lambda: running.of(second) == ["added", "changed"], what="the dropped event of the second")
+    await until(
+        lambda: running.of(third) == ["added", "deleted"], what="the dropped events of the third"
+    )
+    await until(
+        lambda: running.of(second) == ["added", "changed"], what="the dropped event of the second"
+    )
     assert len(running.proxy.lists) == 1
 
 
@@ -196,7 +219,11 @@ async def test_a_silent_watch_is_ended_and_resumed(
 
 
 @pytest.mark.parametrize(
-    "answer", [(410, "too old resource version"), (504, "Timeout: Too large resource version: 9000, current: 70")]
+    "answer",
+    [
+        (410, "too old resource version"),
+        (504, "Timeout: Too large resource version: 9000, current: 70"),
+    ],
 )
 async def test_a_version_that_is_too_old_or_that_a_restored_server_lacks_causes_a_new_list(
     running: Followed, answer: tuple[int, str]
@@ -218,7 +245,9 @@ async def test_an_outage_does_not_cause_a_new_list(running: Followed) -> None:
     assert running.of(made) == ["added"]
 
 
-async def test_an_older_list_neither_deletes_nor_overwrites_newer_objects(running: Followed) -> None:
+async def test_an_older_list_neither_deletes_nor_overwrites_newer_objects(
+    running: Followed,
+) -> None:
     second = running.create("second")
     await running.sees("first", "second")
     older = running.listed()
@@ -249,13 +278,19 @@ async def test_an_older_list_is_accepted_once_the_server_stays_there(
         await followed.sees("first", "second")
         proxy.answer_lists = [json.dumps(older).encode()] * 50
         await followed.expire()
-        # The watch from the older version delivers the second object again, perhaps before this is looked at.
+        # The watch from the older version delivers the second object again, perhaps before this is
+        # looked at.
         kinds = [kind for kind, *_ in followed.changes]
         assert "deleted" not in kinds
-        await until(lambda: "deleted" in [kind for kind, *_ in followed.changes], what="the older list to be accepted")
+        await until(
+            lambda: "deleted" in [kind for kind, *_ in followed.changes],
+            what="the older list to be accepted",
+        )
 
 
-async def test_a_list_with_the_same_name_and_another_uid_is_reported_as_gone_and_new(running: Followed) -> None:
+async def test_a_list_with_the_same_name_and_another_uid_is_reported_as_gone_and_new(
+    running: Followed,
+) -> None:
     made = running.create("second")
     await running.sees("first", "second")
     running.proxy.is_silent = True
@@ -263,10 +298,15 @@ async def test_a_list_with_the_same_name_and_another_uid_is_reported_as_gone_and
     again = running.create("second")
     await running.expire()
     await until(lambda: running.of(made) == ["added", "deleted", "added"], what="the three changes")
-    assert running.uids[-2:] == [("deleted", made["metadata"]["uid"]), ("added", again["metadata"]["uid"])]
+    assert running.uids[-2:] == [
+        ("deleted", made["metadata"]["uid"]),
+        ("added", again["metadata"]["uid"]),
+    ]
 
 
-async def test_a_late_deletion_of_the_older_object_does_not_remove_the_newer_one(running: Followed) -> None:
+async def test_a_late_deletion_of_the_older_object_does_not_remove_the_newer_one(
+    running: Followed,
+) -> None:
     made = running.create("second")
     running.delete(made)
     again = running.create("second")
@@ -282,7 +322,9 @@ async def test_a_late_deletion_of_the_older_object_does_not_remove_the_newer_one
 async def test_parameters_of_the_list_are_not_used_for_the_watch(
     api: KubeClient, proxy: Proxy, direct: httpx.Client, namespace: str
 ) -> None:
-    followed = Followed(api, proxy, direct, namespace, list_params={"fieldSelector": "metadata.name=none"})
+    followed = Followed(
+        api, proxy, direct, namespace, list_params={"fieldSelector": "metadata.name=none"}
+    )
     followed.create("first")
     async with running_informer(followed):
         followed.create("second")
@@ -290,7 +332,11 @@ async def test_parameters_of_the_list_are_not_used_for_the_watch(
     [listed], [watch] = proxy.lists, proxy.watches
     assert listed.query["fieldSelector"] == "metadata.name=none"
     assert "fieldSelector" not in watch.query
-    assert listed.query["labelSelector"] == watch.query["labelSelector"] == f"followed={followed.label}"
+    assert (
+        listed.query["labelSelector"]
+        == watch.query["labelSelector"]
+        == f"followed={followed.label}"
+    )
 
 
 async def test_objects_are_cached_as_transformed_and_without_unread_metadata(
@@ -301,7 +347,10 @@ async def test_objects_are_cached_as_transformed_and_without_unread_metadata(
         return item
 
     followed = Followed(api, proxy, direct, namespace, transform=without_labels)
-    followed.create("first", annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}", "kept": "yes"})
+    followed.create(
+        "first",
+        annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}", "kept": "yes"},
+    )
     async with running_informer(followed):
         followed.create("second")
         await followed.sees("first", "second")
@@ -313,7 +362,9 @@ async def test_objects_are_cached_as_transformed_and_without_unread_metadata(
 async def test_an_object_that_the_transform_drops_is_reported_as_gone_once(
     api: KubeClient, proxy: Proxy, direct: httpx.Client, namespace: str
 ) -> None:
-    followed = Followed(api, proxy, direct, namespace, transform=lambda item: None if item.get("data") else item)
+    followed = Followed(
+        api, proxy, direct, namespace, transform=lambda item: None if item.get("data") else item
+    )
     made = followed.create("first")
     async with running_informer(followed):
         followed.change(made)
@@ -331,7 +382,9 @@ DEEP = '{"a":' * 1500 + "1" + "}" * 1500
 
 def deep(made: Json) -> str:
     """The object with a value that no JSON decoder of ours can read."""
-    return json.dumps({**made, "data": {"a": "DEEP"}}, separators=(",", ":")).replace('"DEEP"', DEEP)
+    return json.dumps({**made, "data": {"a": "DEEP"}}, separators=(",", ":")).replace(
+        '"DEEP"', DEEP
+    )
 
 
 async def test_malformed_items_of_a_list_do_not_affect_the_others(running: Followed) -> None:
@@ -340,9 +393,13 @@ async def test_malformed_items_of_a_list_do_not_affect_the_others(running: Follo
     running.delete(third)
     listed = running.listed()
     malformed: list[object] = [None, 5, "text", {}, {"metadata": {}}]
-    running.proxy.answer_lists = [json.dumps({**listed, "items": [*malformed, *listed["items"]]}).encode()]
+    running.proxy.answer_lists = [
+        json.dumps({**listed, "items": [*malformed, *listed["items"]]}).encode()
+    ]
     await running.expire()
-    await until(lambda: running.informer.skipped == 5, what="the five malformed items to be counted")
+    await until(
+        lambda: running.informer.skipped == 5, what="the five malformed items to be counted"
+    )
     await running.sees("first", "second")
     assert running.of(second) == ["added"]
 
@@ -354,7 +411,9 @@ async def test_an_item_that_is_nested_too_deeply_stays_cached_as_it_was(running:
     third = running.create("third")
     running.proxy.is_silent = False
     listed = running.listed()
-    others = [item for item in listed["items"] if item["metadata"]["uid"] != second["metadata"]["uid"]]
+    others = [
+        item for item in listed["items"] if item["metadata"]["uid"] != second["metadata"]["uid"]
+    ]
     body = json.dumps({**listed, "items": ["SECOND", *others]}, separators=(",", ":"))
     running.proxy.answer_lists = [body.replace('"SECOND"', deep(second)).encode()]
     await running.expire()
@@ -379,7 +438,11 @@ async def test_a_damaged_event_is_requested_once_more_and_then_skipped(running: 
     await running.proxy.say_text("not JSON\n")
     running.create("second")
     await running.sees("first", "second")
-    assert (running.informer.skipped, len(running.proxy.watches), len(running.proxy.lists)) == (1, 2, 1)
+    assert (running.informer.skipped, len(running.proxy.watches), len(running.proxy.lists)) == (
+        1,
+        2,
+        1,
+    )
 
 
 async def test_a_transform_that_fails_for_one_object_leaves_it_as_it_was(
@@ -408,7 +471,9 @@ async def test_a_listener_that_fails_for_one_object_does_not_affect_the_others(
 
     heard: list[str] = []
     label = f"heard-{token_hex(4)}"
-    informer = Informer(api, CONFIG_MAPS, namespace=namespace, selector=label, listener=fails_for_first)
+    informer = Informer(
+        api, CONFIG_MAPS, namespace=namespace, selector=label, listener=fails_for_first
+    )
     task = asyncio.create_task(informer.run())
     for name in ("first", "second"):
         body = {"metadata": {"name": f"{name}-{token_hex(4)}", "labels": {label: "yes"}}}

@@ -1,4 +1,5 @@
-"""`LaunchJob` of a run that reads the output of another one, on a real API server; no Pod has to run."""
+"""`LaunchJob` of a run that reads the output of another one, on a real API server; no Pod has to
+run."""
 
 import base64
 import json
@@ -17,15 +18,26 @@ from workflows.messages import LaunchState
 
 OUTPUT = {"file": {"claimName": "made", "path": "out"}}
 OWN = {"file": {"claimName": "own", "path": "out"}}
-CONTRACT = base64.b64encode(json.dumps({"jobId": "u", "jobName": "j", "output": OUTPUT}).encode()).decode()
+CONTRACT = base64.b64encode(
+    json.dumps({"jobId": "u", "jobName": "j", "output": OUTPUT}).encode()
+).decode()
 SUCCEEDED: dict[str, Any] = {
     "phase": "Succeeded",
     "reason": "Succeeded",
     "message": "5 of 5 records predicted",
     "contract": CONTRACT,
-    "output": {"location": "made/out/x", "manifest": "made/out/x/manifest.json", "sha256": "ab" * 32},
+    "output": {
+        "location": "made/out/x",
+        "manifest": "made/out/x/manifest.json",
+        "sha256": "ab" * 32,
+    },
 }
-FAILED = {"phase": "Failed", "reason": "InferenceFailed", "message": "the model is gone", "contract": CONTRACT}
+FAILED = {
+    "phase": "Failed",
+    "reason": "InferenceFailed",
+    "message": "the model is gone",
+    "contract": CONTRACT,
+}
 
 
 @pytest.fixture
@@ -42,7 +54,9 @@ async def create(place: Place, name: str) -> InferenceRun:
     return parse_run(await place.create("InferenceRun", name, {"configRef": {"name": "iris"}}))
 
 
-async def test_a_run_waits_for_the_run_whose_output_it_reads_and_then_reads_that_output(place: Place) -> None:
+async def test_a_run_waits_for_the_run_whose_output_it_reads_and_then_reads_that_output(
+    place: Place,
+) -> None:
     first = await place.run("iris", status={"phase": "Running", "reason": "Running"})
     name, uid = first.metadata.name, first.metadata.uid
     second = await place.run(await place.config(storage=reading(name=name)))
@@ -50,7 +64,9 @@ async def test_a_run_waits_for_the_run_whose_output_it_reads_and_then_reads_that
     status = await place.status(second)
     assert (waiting.state, waiting.reason) == (LaunchState.WAITING, Reason.WAITING_FOR_RUN)
     assert (status["phase"], status["reason"]) == ("Pending", "WaitingForRun")
-    assert status["message"].startswith(f"InferenceRun {name}, whose output is the input, is Running (Running)")
+    assert status["message"].startswith(
+        f"InferenceRun {name}, whose output is the input, is Running (Running)"
+    )
     assert status["inputRun"] == {"name": name, "uid": uid, "phase": "Running"}
     await place.write_status(first, SUCCEEDED)
     launched = await place.launch(second)
@@ -66,7 +82,9 @@ async def test_a_run_waits_for_the_run_whose_output_it_reads_and_then_reads_that
     }
     assert status["inputRun"] == {"name": name, "uid": uid, "phase": "Succeeded"}
     job = await place.job(launched.job_name)
-    claims = [one.get("persistentVolumeClaim") for one in job["spec"]["template"]["spec"]["volumes"]]
+    claims = [
+        one.get("persistentVolumeClaim") for one in job["spec"]["template"]["spec"]["volumes"]
+    ]
     assert [one["claimName"] for one in claims if one] == ["made", "own"]
 
 
@@ -81,14 +99,18 @@ async def test_a_retry_reads_the_same_output_whatever_became_of_that_run(place: 
     again = await place.launch(second, launch=2, attempt=2)
     assert again.state is LaunchState.LAUNCHED, again.message
     assert await place.contract(second) == before
-    await place.write_status(second, {"phase": "Failed", "reason": "InferenceFailed", "message": ""})
+    await place.write_status(
+        second, {"phase": "Failed", "reason": "InferenceFailed", "message": ""}
+    )
     third = await place.run(await place.config(storage=storage), retryOf=second.metadata.name)
     retried = await place.launch(third)
     assert retried.state is LaunchState.LAUNCHED, retried.message
     assert (await place.contract(third))["inputRun"] == before["inputRun"]
 
 
-async def test_a_run_that_has_started_reads_the_same_output_even_without_its_config_map(place: Place) -> None:
+async def test_a_run_that_has_started_reads_the_same_output_even_without_its_config_map(
+    place: Place,
+) -> None:
     first = await place.run("iris", status=SUCCEEDED)
     second = await place.run(await place.config(storage=reading(name=first.metadata.name)))
     await place.launch(second)
@@ -100,7 +122,9 @@ async def test_a_run_that_has_started_reads_the_same_output_even_without_its_con
     assert await place.contract(second) == before
 
 
-async def test_a_run_that_was_deleted_is_waited_for_because_it_may_be_created_again(place: Place) -> None:
+async def test_a_run_that_was_deleted_is_waited_for_because_it_may_be_created_again(
+    place: Place,
+) -> None:
     first = await place.run("iris", status={"phase": "Running", "reason": "Running"})
     second = await place.run(await place.config(storage=reading(name=first.metadata.name)))
     await place.launch(second)
@@ -118,8 +142,14 @@ async def test_a_run_reads_the_run_of_a_schedule_for_the_end_of_its_interval(pla
     name = scheduled_run_name(nightly.metadata.name, "2026-11-20T23:00:00Z")
     waiting = await place.launch(second)
     assert waiting.reason is Reason.WAITING_FOR_RUN
-    assert f"InferenceRun {name}, whose output is the input, does not exist: schedule" in waiting.message
-    assert "has not created it yet, or it was deleted (successfulJobsHistoryLimit is 3)" in waiting.message
+    assert (
+        f"InferenceRun {name}, whose output is the input, does not exist: schedule"
+        in waiting.message
+    )
+    assert (
+        "has not created it yet, or it was deleted (successfulJobsHistoryLimit is 3)"
+        in waiting.message
+    )
     await place.write_status(await create(place, name), SUCCEEDED)
     assert (await place.launch(second)).state is LaunchState.LAUNCHED
     assert (await place.contract(second))["inputRun"]["name"] == name
@@ -134,7 +164,9 @@ async def test_runs_that_would_wait_for_each_other_are_refused(place: Place) -> 
     refused = await place.refuses(second, Reason.INVALID_SPEC)
     names = [run.metadata.name for run in (second, third, second)]
     assert f"the run would wait for itself: {' reads '.join(names)};" in refused.message
-    await place.write_status(second, {"phase": "Failed", "reason": "InvalidSpec", "message": refused.message})
+    await place.write_status(
+        second, {"phase": "Failed", "reason": "InvalidSpec", "message": refused.message}
+    )
     failed = await place.refuses(third, Reason.INPUT_RUN_FAILED)
     assert "failed: InvalidSpec: the run would wait for itself" in failed.message
 

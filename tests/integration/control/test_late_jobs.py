@@ -1,4 +1,5 @@
-"""A `POST` of a Job that reaches the API server late: after its caller gave up, after a stop, after the run's end.
+"""A `POST` of a Job that reaches the API server late: after its caller gave up, after a stop, after
+the run's end.
 
 The Job controller is real. A Job that it has seen without creating a Pod starts no container.
 """
@@ -70,7 +71,8 @@ async def arrived(place: Place, proxy: Proxy, run: InferenceRun, *, after: str =
 
 
 async def admit(place: Place, job: Object) -> Object:
-    """What Kueue does when there is capacity; returns the Job once its controller has dealt with it."""
+    """What Kueue does when there is capacity; returns the Job once its controller has dealt with
+    it."""
     name = job["metadata"]["name"]
     await place.api.patch(JOBS, place.namespace, name, {"spec": {"suspend": False}})
 
@@ -83,7 +85,9 @@ async def admit(place: Place, job: Object) -> Object:
 
 async def pods_of(api: KubeClient, job: Object) -> list[Object]:
     selector = f"batch.kubernetes.io/controller-uid={job['metadata']['uid']}"
-    return list((await api.list(PODS, job["metadata"]["namespace"], labelSelector=selector))["items"])
+    return list(
+        (await api.list(PODS, job["metadata"]["namespace"], labelSelector=selector))["items"]
+    )
 
 
 async def test_a_job_that_arrives_after_the_end_of_its_run_starts_no_container(
@@ -94,8 +98,11 @@ async def test_a_job_that_arrives_after_the_end_of_its_run_starts_no_container(
     assert await pods_of(place.api, await arrived(place, proxy, run)) == []
 
 
-async def test_a_try_that_was_frozen_withdraws_its_job(place: Place, proxy: Proxy, run: InferenceRun) -> None:
-    """Its process was stopped for so long that the run ended meanwhile, and continues as if nothing had happened."""
+async def test_a_try_that_was_frozen_withdraws_its_job(
+    place: Place, proxy: Proxy, run: InferenceRun
+) -> None:
+    """Its process was stopped for so long that the run ended meanwhile, and continues as if nothing
+    had happened."""
     first = await delayed(place, proxy, run)
     await end(place, run)
     proxy.is_arriving.set()
@@ -151,9 +158,18 @@ async def test_a_job_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can
     assert job["metadata"]["uid"] == launched.job_uid
     assert (job["spec"]["suspend"], job["spec"]["parallelism"]) == (True, 1)
     assert job["metadata"]["labels"][QUEUE_LABEL] == "default"
-    [created] = [request.body for request in proxy.sent("POST") if request.path.endswith("/jobs") and request.body]
+    [created] = [
+        request.body
+        for request in proxy.sent("POST")
+        if request.path.endswith("/jobs") and request.body
+    ]
     assert HELD.items() <= created["metadata"]["labels"].items()
-    [started] = [request.body for request in proxy.sent("PATCH") if "/jobs/" in request.path and request.body]
-    assert (started["metadata"]["labels"], started["spec"]["parallelism"]) == (dict.fromkeys(HELD), 1)
+    [started] = [
+        request.body for request in proxy.sent("PATCH") if "/jobs/" in request.path and request.body
+    ]
+    assert (started["metadata"]["labels"], started["spec"]["parallelism"]) == (
+        dict.fromkeys(HELD),
+        1,
+    )
     again = await place.launch(run)
     assert (again.job_uid, again.is_adopted) == (launched.job_uid, True)

@@ -20,7 +20,13 @@ from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import Attempt, InferenceRun
 from tests.integration.control.place import Place, base_of
-from tests.integration.control.pods import IMAGE, jobs_of, launch, launch_without_status, launcher_of
+from tests.integration.control.pods import (
+    IMAGE,
+    jobs_of,
+    launch,
+    launch_without_status,
+    launcher_of,
+)
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
 from tests.unit.launches import INSTALLATION
@@ -43,13 +49,20 @@ async def test_a_launch_creates_the_config_map_and_the_job_and_publishes_them(pl
     assert base64.b64decode(status["contract"]).decode() == stored["data"]["contract.json"]
     assert json.loads(stored["data"]["contract.json"])["parameters"] == {"a": "1"}
     assert stored["immutable"] is True
-    assert (status["jobStatus"]["kind"], status["jobStatus"]["uid"]) == ("Job", job["metadata"]["uid"])
+    assert (status["jobStatus"]["kind"], status["jobStatus"]["uid"]) == (
+        "Job",
+        job["metadata"]["uid"],
+    )
     for item in (job, stored):
         assert item["metadata"]["ownerReferences"][0]["uid"] == run.metadata.uid
 
 
 async def test_every_launch_of_a_run_has_the_values_of_the_first_one(place: Place) -> None:
-    storage = {"input": {"file": {"claimName": "data", "path": "in/$(interval.start:%Y-%m-%d)/$(params.region)"}}}
+    storage = {
+        "input": {
+            "file": {"claimName": "data", "path": "in/$(interval.start:%Y-%m-%d)/$(params.region)"}
+        }
+    }
     config = await place.config(storage=storage, parameters=[{"name": "region", "default": "eu"}])
     day = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
     run = await place.run(config, interval=day)
@@ -71,10 +84,15 @@ async def test_every_launch_of_a_run_has_the_values_of_the_first_one(place: Plac
     assert (await place.status(run))["interval"]["text"] == f"{day['start']}/{day['end']}"
 
 
-async def test_a_launch_makes_few_requests_before_the_job(place: Place, proxy: Proxy, run: InferenceRun) -> None:
+async def test_a_launch_makes_few_requests_before_the_job(
+    place: Place, proxy: Proxy, run: InferenceRun
+) -> None:
     before = len(proxy.requests)
     await place.launch(run)
-    made = [(request.method, request.path.split("/namespaces/")[1]) for request in proxy.requests[before:]]
+    made = [
+        (request.method, request.path.split("/namespaces/")[1])
+        for request in proxy.requests[before:]
+    ]
     home, name, config = place.namespace, run.metadata.name, run.config_name
     assert made == [
         ("GET", f"{home}/inferenceruns/{name}"),
@@ -86,7 +104,9 @@ async def test_a_launch_makes_few_requests_before_the_job(place: Place, proxy: P
     ]
 
 
-async def test_a_retry_adopts_what_the_first_try_created(place: Place, run: InferenceRun, proxy: Proxy) -> None:
+async def test_a_retry_adopts_what_the_first_try_created(
+    place: Place, run: InferenceRun, proxy: Proxy
+) -> None:
     first = await place.launch(run)
     before = await place.status(run)
     patches = len(proxy.sent("PATCH"))
@@ -95,11 +115,15 @@ async def test_a_retry_adopts_what_the_first_try_created(place: Place, run: Infe
     assert (first.is_adopted, second) == (False, first.model_copy(update=changes))
     assert await place.status(run) == before
     assert len(proxy.sent("PATCH")) == patches
-    jobs = await place.api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
+    jobs = await place.api.list(
+        JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}"
+    )
     assert len(jobs["items"]) == 1
 
 
-async def test_a_retry_continues_a_try_that_ended_before_it_published(place: Place, proxy: Proxy) -> None:
+async def test_a_retry_continues_a_try_that_ended_before_it_published(
+    place: Place, proxy: Proxy
+) -> None:
     """The worker was killed between the Job and the status; the config was edited, then deleted."""
     config = await place.config()
     run = await place.run(config, parameters={"a": "1"})
@@ -114,7 +138,11 @@ async def test_a_retry_continues_a_try_that_ended_before_it_published(place: Pla
     await place.write_status(run, {"contract": None})
     await place.api.delete(CONFIGS, run.metadata.namespace, config, uid=stored["metadata"]["uid"])
     again = await place.launch(run)
-    assert (again.state, again.job_uid, again.is_adopted) == (LaunchState.LAUNCHED, edited.job_uid, True)
+    assert (again.state, again.job_uid, again.is_adopted) == (
+        LaunchState.LAUNCHED,
+        edited.job_uid,
+        True,
+    )
 
 
 async def test_a_try_of_another_version_is_continued_with_what_it_wrote(
@@ -125,9 +153,16 @@ async def test_a_try_of_another_version_is_continued_with_what_it_wrote(
     written = await place.config_map(run)
     snapshot = json.dumps({**json.loads(written["data"]["snapshot.json"]), "unknown_here": 1})
     theirs = {**written, "data": {**written["data"], "snapshot.json": snapshot}}
-    await place.api.delete(CONFIG_MAPS, place.namespace, base_of(run), uid=written["metadata"]["uid"])
-    theirs["metadata"] = {key: written["metadata"][key] for key in ("name", "annotations", "labels", "ownerReferences")}
-    await place.api.create(CONFIG_MAPS, place.namespace, signed(theirs, run=run.ref, key=INSTALLATION.signing_key))
+    await place.api.delete(
+        CONFIG_MAPS, place.namespace, base_of(run), uid=written["metadata"]["uid"]
+    )
+    theirs["metadata"] = {
+        key: written["metadata"][key]
+        for key in ("name", "annotations", "labels", "ownerReferences")
+    }
+    await place.api.create(
+        CONFIG_MAPS, place.namespace, signed(theirs, run=run.ref, key=INSTALLATION.signing_key)
+    )
 
     states = [(await place.launch(run, launch=number, attempt=number)).state for number in (1, 2)]
 
@@ -145,7 +180,11 @@ async def test_a_job_is_adopted_whatever_became_of_what_it_was_created_from(plac
         await place.api.delete(resource, place.namespace, name, uid=stored["metadata"]["uid"])
     contract = (await place.status(run))["contract"]
     again = await place.launch(run)
-    assert (again.state, again.job_uid, again.is_adopted) == (LaunchState.LAUNCHED, first.job_uid, True)
+    assert (again.state, again.job_uid, again.is_adopted) == (
+        LaunchState.LAUNCHED,
+        first.job_uid,
+        True,
+    )
     assert again.backoff_limit == 7
     assert (await place.status(run))["contract"] == contract
     await place.waits(run, Reason.CONFIG_NOT_FOUND, launch=2, attempt=2)
@@ -166,7 +205,9 @@ async def test_the_next_launch_has_its_own_name_and_the_same_snapshot(place: Pla
     run = await place.run(config)
     await place.launch(run)
     await place.edit_config(config, image="another:1")
-    attempt = Attempt(launch=1, attempt=1, job_name=base_of(run), reason=Reason.INPUT_FAILED, exit_code=3)
+    attempt = Attempt(
+        launch=1, attempt=1, job_name=base_of(run), reason=Reason.INPUT_FAILED, exit_code=3
+    )
     second = await place.launch(run, launch=2, attempt=2, attempts=(attempt,), seconds_used=10)
     job = await place.job(second.job_name)
     assert second.job_name != base_of(run)
@@ -179,7 +220,9 @@ async def test_the_next_launch_has_its_own_name_and_the_same_snapshot(place: Pla
     assert status["jobStatus"]["name"] == second.job_name
 
 
-async def test_a_suspended_run_gets_neither_a_job_nor_a_contract(place: Place, proxy: Proxy) -> None:
+async def test_a_suspended_run_gets_neither_a_job_nor_a_contract(
+    place: Place, proxy: Proxy
+) -> None:
     run = await place.run(suspend=True)
     result = await place.launch(run)
     status = await place.status(run)
@@ -197,17 +240,29 @@ async def test_a_suspended_run_gets_neither_a_job_nor_a_contract(place: Place, p
     assert (resumed.state, resumed.job_name) == (LaunchState.LAUNCHED, base_of(run))
 
 
-async def test_a_run_that_is_suspended_after_a_launch_lists_it_and_continues_with_the_next_one(place: Place) -> None:
+async def test_a_run_that_is_suspended_after_a_launch_lists_it_and_continues_with_the_next_one(
+    place: Place,
+) -> None:
     run = await place.run(timeoutSeconds=100)
     first = await place.launch(run)
     await delete_job(place.api, run, first)
     await place.edit(run, suspend=True)
-    past = Attempt(launch=1, attempt=1, reason=Reason.SUSPENDED, start_time=at(8, 0, 0), completion_time=at(8, 0, 40))
+    past = Attempt(
+        launch=1,
+        attempt=1,
+        reason=Reason.SUSPENDED,
+        start_time=at(8, 0, 0),
+        completion_time=at(8, 0, 40),
+    )
     suspended = await place.launch(run, launch=2, attempts=(past,), seconds_used=40)
     assert (suspended.state, suspended.launch) == (LaunchState.SUSPENDED, 2)
     assert "with the remaining time" in (await place.status(run))["message"]
     taken_over = await place.launch(run)  # by a workflow that knows nothing of the first launch
-    assert (taken_over.state, taken_over.launch, taken_over.seconds_used) == (LaunchState.SUSPENDED, 2, 40)
+    assert (taken_over.state, taken_over.launch, taken_over.seconds_used) == (
+        LaunchState.SUSPENDED,
+        2,
+        40,
+    )
     await place.edit(run, suspend=False)
     resumed = await place.launch(run)
     job = await place.job(resumed.job_name)
@@ -225,7 +280,11 @@ async def test_the_job_of_a_lost_workflow_is_handed_over_to_be_stopped(
         await delete_job(place.api, run, first)
     await place.edit(run, suspend=True)
     found = await place.launch(run)
-    assert (found.state, found.job_uid, found.is_suspended) == (LaunchState.LAUNCHED, first.job_uid, True)
+    assert (found.state, found.job_uid, found.is_suspended) == (
+        LaunchState.LAUNCHED,
+        first.job_uid,
+        True,
+    )
     assert len(await jobs_of(place.api, run)) == (0 if is_gone else 1)
 
 
@@ -248,7 +307,9 @@ FOREIGN: dict[str, tuple[Resource, Json]] = {
 async def test_a_foreign_object_of_that_name_is_never_overwritten(place: Place, kind: str) -> None:
     resource, body = FOREIGN[kind]
     run = await place.run()
-    made = await place.api.create(resource, place.namespace, {**body, "metadata": {"name": base_of(run)}})
+    made = await place.api.create(
+        resource, place.namespace, {**body, "metadata": {"name": base_of(run)}}
+    )
     result = await place.refuses(run, Reason.NAME_TAKEN)
     assert f"a {kind} '{base_of(run)}' that does not belong to this run" in result.message
     found = await place.api.get(resource, place.namespace, base_of(run))
@@ -257,13 +318,19 @@ async def test_a_foreign_object_of_that_name_is_never_overwritten(place: Place, 
     await place.api.delete(resource, place.namespace, base_of(run), uid=made["metadata"]["uid"])
 
 
-async def test_a_run_waits_for_a_missing_config_and_publishes_it_once(place: Place, proxy: Proxy) -> None:
+async def test_a_run_waits_for_a_missing_config_and_publishes_it_once(
+    place: Place, proxy: Proxy
+) -> None:
     run = await place.run("nowhere", pendingTimeoutSeconds=900)
     result = await place.waits(run, Reason.CONFIG_NOT_FOUND)
     assert result.pending_timeout_seconds == 900
     assert "InferenceConfig 'nowhere' does not exist in namespace" in result.message
     status = await place.status(run)
-    assert (status["phase"], status["reason"], status["message"]) == ("Pending", "ConfigNotFound", result.message)
+    assert (status["phase"], status["reason"], status["message"]) == (
+        "Pending",
+        "ConfigNotFound",
+        result.message,
+    )
     patches = len(proxy.sent("PATCH"))
     await place.launch(run)
     assert len(proxy.sent("PATCH")) == patches
@@ -293,7 +360,12 @@ def elsewhere(direct: httpx.Client, namespace: str) -> Iterator[Elsewhere]:
     storage: dict[str, Any] = {"input": {"own": {}}, "output": {"own": {}}}
     spec = {"storage": storage, "image": IMAGE, "imagePullPolicy": "Never"}
     metadata = {"name": "shared", "annotations": {"krateo.io/paused": "true"}}
-    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": metadata, "spec": spec}
+    body = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceConfig",
+        "metadata": metadata,
+        "spec": spec,
+    }
     call(direct, "POST", CONFIGS.path(name), body)
     yield Elsewhere(direct, name, namespace)
     call(direct, "DELETE", f"/api/v1/namespaces/{name}")
@@ -337,7 +409,11 @@ async def test_a_grant_that_is_withdrawn_prevents_the_next_launch_but_not_the_cu
     first = await place.launch(run)
     elsewhere.withdraw()
     again = await place.launch(run)
-    assert (again.state, again.job_uid, again.is_adopted) == (LaunchState.LAUNCHED, first.job_uid, True)
+    assert (again.state, again.job_uid, again.is_adopted) == (
+        LaunchState.LAUNCHED,
+        first.job_uid,
+        True,
+    )
     await place.waits(run, Reason.CONFIG_NAMESPACE_NOT_ALLOWED, launch=2, attempt=2)
 
 
@@ -369,7 +445,9 @@ class Admission:
         try:
             for kind, body in objects:
                 path = f"/apis/admissionregistration.k8s.io/v1/{kind}"
-                name = f"{self.namespace}-{token_hex(4)}" if "name" not in body else body.pop("name")
+                name = (
+                    f"{self.namespace}-{token_hex(4)}" if "name" not in body else body.pop("name")
+                )
                 call(self.direct, "POST", path, {"metadata": {"name": name}, **body})
                 paths.append(f"{path}/{name}")
             yield
@@ -380,7 +458,12 @@ class Admission:
     def webhook(self, resource: str) -> tuple[str, Json]:
         """A webhook that must be asked and does not answer."""
         group = "batch" if resource == "jobs" else ""
-        rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
+        rule = {
+            "apiGroups": [group],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": [resource],
+        }
         webhook = {
             "name": "silent.example.org",
             "clientConfig": {"url": "https://127.0.0.1:1/"},
@@ -394,7 +477,12 @@ class Admission:
     def policy(self) -> Iterator[tuple[str, Json]]:
         """A policy that denies all Jobs, and its binding."""
         name = f"{self.namespace}-{token_hex(4)}"
-        rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+        rule = {
+            "apiGroups": ["batch"],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": ["jobs"],
+        }
         denial = {"expression": "false", "message": "no Jobs at night"}
         matched = {"resourceRules": [rule], "namespaceSelector": self.selector}
         spec = {"matchConstraints": matched, "validations": [denial]}
@@ -412,7 +500,9 @@ def admission(direct: httpx.Client, namespace: str) -> Admission:
     return Admission(direct, namespace)
 
 
-async def test_a_run_waits_while_a_policy_does_not_admit_its_job(place: Place, admission: Admission) -> None:
+async def test_a_run_waits_while_a_policy_does_not_admit_its_job(
+    place: Place, admission: Admission
+) -> None:
     """By default, the API server answers with the code of an invalid object."""
     name = await place.config()
     with admission.has(*admission.policy()):
@@ -443,7 +533,8 @@ async def test_a_run_waits_while_an_admission_webhook_does_not_answer(
 
 
 async def _until_the_quota_acts(place: Place, run: InferenceRun) -> LaunchResult:
-    """A quota acts once its use has been counted; until then the API server says that, which is a wait as well."""
+    """A quota acts once its use has been counted; until then the API server says that, which is a
+    wait as well."""
     for launched in range(1, 200):
         result = await place.launch(run, launch=launched)
         if result.reason is Reason.QUOTA_EXCEEDED:
@@ -460,18 +551,32 @@ async def test_a_run_that_is_gone_or_was_replaced_is_not_launched(place: Place) 
 
 
 async def test_a_run_that_has_ended_is_not_launched(place: Place) -> None:
-    run = await place.run("iris", status={"phase": "Failed", "reason": "InputFailed", "message": "m"})
-    result = await place.launch(run)
-    assert (result.state, result.reason, result.message) == (LaunchState.TERMINAL, Reason.INPUT_FAILED, "m")
-
-
-async def test_a_cancelled_run_is_not_launched_and_its_left_over_job_is_returned(place: Place) -> None:
-    left = {"apiVersion": "batch/v1", "kind": "Job", "name": "inf-left", "uid": "job-uid"}
     run = await place.run(
-        "iris", annotations={"inferrun.dev/cancel-requested": "true"}, status={"phase": "Running", "jobStatus": left}
+        "iris", status={"phase": "Failed", "reason": "InputFailed", "message": "m"}
     )
     result = await place.launch(run)
-    assert (result.state, result.job_name, result.job_uid) == (LaunchState.CANCELLED, "inf-left", "job-uid")
+    assert (result.state, result.reason, result.message) == (
+        LaunchState.TERMINAL,
+        Reason.INPUT_FAILED,
+        "m",
+    )
+
+
+async def test_a_cancelled_run_is_not_launched_and_its_left_over_job_is_returned(
+    place: Place,
+) -> None:
+    left = {"apiVersion": "batch/v1", "kind": "Job", "name": "inf-left", "uid": "job-uid"}
+    run = await place.run(
+        "iris",
+        annotations={"inferrun.dev/cancel-requested": "true"},
+        status={"phase": "Running", "jobStatus": left},
+    )
+    result = await place.launch(run)
+    assert (result.state, result.job_name, result.job_uid) == (
+        LaunchState.CANCELLED,
+        "inf-left",
+        "job-uid",
+    )
 
 
 FILES_IN_A_CLAIM = {
@@ -496,12 +601,17 @@ async def test_a_retry_names_the_ended_run_in_its_contract(place: Place) -> None
 
 async def test_a_run_that_does_not_exist_or_is_in_progress_is_not_retried(place: Place) -> None:
     config = await place.config(storage=FILES_IN_A_CLAIM)
-    missing = await launch(launcher_of(place.api, runner_image=IMAGE), await place.run(config, retryOf="nowhere"))
+    missing = await launch(
+        launcher_of(place.api, runner_image=IMAGE), await place.run(config, retryOf="nowhere")
+    )
     assert (missing.state, missing.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
-    assert 'spec.retryOf is "nowhere"; there is no such InferenceRun in namespace' in missing.message
+    assert (
+        'spec.retryOf is "nowhere"; there is no such InferenceRun in namespace' in missing.message
+    )
     running = await place.run(config, status={"phase": "Running"})
     refused = await launch(
-        launcher_of(place.api, runner_image=IMAGE), await place.run(config, retryOf=running.metadata.name)
+        launcher_of(place.api, runner_image=IMAGE),
+        await place.run(config, retryOf=running.metadata.name),
     )
     assert (refused.state, refused.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
     assert "it is Running; only a run that has ended can be retried" in refused.message

@@ -1,4 +1,5 @@
-"""Leader election against a real API server: who leads, how fast another takes over, and that never two renew."""
+"""Leader election against a real API server: who leads, how fast another takes over, and that never
+two renew."""
 
 import asyncio
 import itertools
@@ -37,8 +38,12 @@ def lease() -> str:
 def elect(api: KubeClient, namespace: str, lease: str) -> Elect:
     """Makes candidates for this test's Lease."""
 
-    def made(identity: str, *, client: KubeClient = api, timing: LeaseTiming = FAST) -> LeaderElection:
-        return LeaderElection(client, namespace=namespace, name=lease, identity=identity, timing=timing)
+    def made(
+        identity: str, *, client: KubeClient = api, timing: LeaseTiming = FAST
+    ) -> LeaderElection:
+        return LeaderElection(
+            client, namespace=namespace, name=lease, identity=identity, timing=timing
+        )
 
     return made
 
@@ -92,7 +97,10 @@ async def test_with_the_default_timing_a_killed_leader_is_replaced_within_10_sec
         await leading(first)
         async with running(second):
             patches = len(proxy.sent("PATCH"))
-            await until(lambda: len(proxy.sent("PATCH")) > patches, what="a renewal, which the candidate sees")
+            await until(
+                lambda: len(proxy.sent("PATCH")) > patches,
+                what="a renewal, which the candidate sees",
+            )
             await asyncio.sleep(timing.look)
             proxy.is_hanging = True
             lost = asyncio.create_task(first.lost.wait())
@@ -103,7 +111,9 @@ async def test_with_the_default_timing_a_killed_leader_is_replaced_within_10_sec
             lost.cancel()
 
 
-async def test_a_stopped_leader_is_replaced_before_its_lease_expires(elect: Elect, spec: Spec) -> None:
+async def test_a_stopped_leader_is_replaced_before_its_lease_expires(
+    elect: Elect, spec: Spec
+) -> None:
     first, second = elect("first", timing=LONG), elect("second", timing=LONG)
     async with running(first) as [task]:
         await leading(first)
@@ -115,8 +125,11 @@ async def test_a_stopped_leader_is_replaced_before_its_lease_expires(elect: Elec
             assert (await spec())["leaseTransitions"] == 2
 
 
-async def test_a_leader_gives_up_before_another_takes_over(elect: Elect, proxy: Proxy, other: Second) -> None:
-    """The API server does not answer the leader, whose clock has nothing to do with the candidate's."""
+async def test_a_leader_gives_up_before_another_takes_over(
+    elect: Elect, proxy: Proxy, other: Second
+) -> None:
+    """The API server does not answer the leader, whose clock has nothing to do with the
+    candidate's."""
     their_proxy, client = other
     first, second = elect("first", client=client), elect("second")
     times: dict[str, float] = {}
@@ -133,7 +146,9 @@ async def test_a_leader_gives_up_before_another_takes_over(elect: Elect, proxy: 
     assert times["lost"] < times["taken"]
 
 
-async def test_a_renewal_whose_response_is_lost_does_not_end_leadership(elect: Elect, proxy: Proxy, spec: Spec) -> None:
+async def test_a_renewal_whose_response_is_lost_does_not_end_leadership(
+    elect: Elect, proxy: Proxy, spec: Spec
+) -> None:
     candidate = elect("a")
     async with running(candidate):
         await leading(candidate)
@@ -155,7 +170,8 @@ async def test_a_renewal_whose_response_is_lost_does_not_end_leadership(elect: E
 async def test_of_two_that_both_think_they_lead_only_one_can_renew(
     elect: Elect, api: KubeClient, namespace: str, lease: str, spec: Spec
 ) -> None:
-    """The second takes a lease that the first believes to hold, as after a long pause of its process."""
+    """The second takes a lease that the first believes to hold, as after a long pause of its
+    process."""
     first, second = elect("first"), elect("second")
     async with running(first):
         await leading(first)
@@ -205,7 +221,12 @@ async def test_a_lease_that_others_annotate_still_expires(
             taken = asyncio.create_task(second.led.wait())
             async with asyncio.timeout(30):
                 for count in itertools.count():
-                    await api.patch(LEASES, namespace, lease, {"metadata": {"annotations": {"count": str(count)}}})
+                    await api.patch(
+                        LEASES,
+                        namespace,
+                        lease,
+                        {"metadata": {"annotations": {"count": str(count)}}},
+                    )
                     await asyncio.wait({taken}, timeout=0.1)
                     if taken.done():
                         break
@@ -233,7 +254,9 @@ async def test_work_runs_only_while_leading(elect: Elect, proxy: Proxy) -> None:
     assert log[-1] == "ended"
 
 
-async def test_the_lease_is_released_only_after_the_work_has_ended(elect: Elect, spec: Spec) -> None:
+async def test_the_lease_is_released_only_after_the_work_has_ended(
+    elect: Elect, spec: Spec
+) -> None:
     candidate, holders = elect("a"), []
 
     async def work() -> None:

@@ -1,4 +1,5 @@
-"""Jobs that a mutating webhook of the cluster changes when they are created, and workers that restart in between."""
+"""Jobs that a mutating webhook of the cluster changes when they are created, and workers that
+restart in between."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterator
@@ -67,12 +68,20 @@ def container_of(job: Json) -> Json:
 
 
 CHANGES: dict[str, Callable[[Json], object]] = {
-    "queue": lambda job: job["metadata"].setdefault("labels", {}).update({"kueue.x-k8s.io/queue-name": "changed"}),
+    "queue": lambda job: (
+        job["metadata"].setdefault("labels", {}).update({"kueue.x-k8s.io/queue-name": "changed"})
+    ),
     "pull secret": lambda job: pod_of(job).update(imagePullSecrets=[{"name": "changed"}]),
-    "mirror": lambda job: container_of(job).update(image=f"changed.example.com/{container_of(job)['image']}"),
-    "resources": lambda job: container_of(job).update(resources={"requests": REQUESTS, "limits": REQUESTS}),
+    "mirror": lambda job: container_of(job).update(
+        image=f"changed.example.com/{container_of(job)['image']}"
+    ),
+    "resources": lambda job: container_of(job).update(
+        resources={"requests": REQUESTS, "limits": REQUESTS}
+    ),
     "priority": lambda job: pod_of(job).update(priorityClassName="tests-changed"),
-    "sidecar": lambda job: pod_of(job)["containers"].append({"name": "changed", "image": "localhost/proxy:1"}),
+    "sidecar": lambda job: pod_of(job)["containers"].append(
+        {"name": "changed", "image": "localhost/proxy:1"}
+    ),
 }
 
 
@@ -86,7 +95,8 @@ def priority_class(direct: httpx.Client) -> Iterator[None]:
 
 @pytest.fixture
 def restart(api: KubeClient, namespace: str) -> Restart:
-    """Starts the only worker again: another process, which records its key as the worker does when it starts."""
+    """Starts the only worker again: another process, which records its key as the worker does when
+    it starts."""
 
     async def restarted() -> Installation:
         installation = replace(INSTALLATION, namespace=namespace, signing_key=SigningKey())
@@ -128,7 +138,8 @@ async def fail_before_the_status_is_written(
 
 
 async def seen_by_the_job_controller(api: KubeClient, run: InferenceRun) -> None:
-    """Wait for its change of the run's Job: a try that meets it would be repeated by Temporal, not here."""
+    """Wait for its change of the run's Job: a try that meets it would be repeated by Temporal, not
+    here."""
 
     async def seen() -> bool | None:
         statuses = [job.get("status") or {} for job in await jobs_of(api, run)]
@@ -161,7 +172,9 @@ async def test_a_launch_is_continued_by_a_restarted_worker_although_a_webhook_ch
     [job] = await jobs_of(api, run)
     assert (job["metadata"]["uid"], is_changed(job)) == (result.job_uid, True)
     of = Launched(api, run, result)
-    await of.ends(0, message=dump_result(RunnerResult(reason=Reason.SUCCEEDED, delivery="ExactlyOnce")))
+    await of.ends(
+        0, message=dump_result(RunnerResult(reason=Reason.SUCCEEDED, delivery="ExactlyOnce"))
+    )
     await of.is_finished()
     report = await of.inspect(installation=worker)
     assert report.verdict is not None
@@ -181,7 +194,9 @@ async def test_a_committed_output_is_found_by_a_restarted_worker_although_a_webh
     await looks.ends(0, message=dump_result(COMMITTED))
     await looks.is_finished()
 
-    found = await verify(OutputVerifier(api, RunStore(api), installation=await restart()), of, job_uid=began.job_uid)
+    found = await verify(
+        OutputVerifier(api, RunStore(api), installation=await restart()), of, job_uid=began.job_uid
+    )
 
     assert found == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
 
@@ -222,7 +237,8 @@ async def test_a_job_into_which_our_signature_was_copied_is_replaced_and_never_e
 async def test_a_try_that_is_late_to_name_its_job_does_not_end_the_launch_whose_next_try_replaces_it(
     place: Place, restart: Restart, make: Make, proxy: Proxy
 ) -> None:
-    """A slow try of the activity writes the status after the next one has read it, and before that one deletes the Job."""
+    """A slow try of the activity writes the status after the next one has read it, and before that
+    one deletes the Job."""
     run, worker = await make(), await restart()
     await fail_before_the_status_is_written(place.api, ours(place.api, worker), run, proxy)
     [late] = await jobs_of(place.api, run)
@@ -249,10 +265,17 @@ async def test_a_try_that_is_late_to_name_its_job_does_not_end_the_launch_whose_
     assert stored is not None
     assert stored.status.job_status is not None
     uids = (job["metadata"]["uid"], stored.status.job_status.uid)
-    assert (result.state, result.is_adopted, *uids) == (LaunchState.LAUNCHED, False, result.job_uid, result.job_uid)
+    assert (result.state, result.is_adopted, *uids) == (
+        LaunchState.LAUNCHED,
+        False,
+        result.job_uid,
+        result.job_uid,
+    )
 
 
-async def test_a_signature_is_of_no_use_for_another_launch(api: KubeClient, restart: Restart, make: Make) -> None:
+async def test_a_signature_is_of_no_use_for_another_launch(
+    api: KubeClient, restart: Restart, make: Make
+) -> None:
     run, worker = await make(), await restart()
     first = await launch(ours(api, worker), run)
     [job] = await jobs_of(api, run)
@@ -267,7 +290,8 @@ async def test_a_signature_is_of_no_use_for_another_launch(api: KubeClient, rest
 async def test_a_signature_counts_only_if_its_key_is_recorded_beside_the_worker(
     api: KubeClient, restart: Restart, make: Make, proxy: Proxy, *, is_recorded: bool
 ) -> None:
-    """The key may be one of a user. If the record is lost, a run fails rather than to execute what may be foreign."""
+    """The key may be one of a user. If the record is lost, a run fails rather than to execute what
+    may be foreign."""
     run, stranger = await make(), await restart()
     if not is_recorded:
         stranger = replace(stranger, signing_key=SigningKey())
@@ -301,13 +325,23 @@ async def test_a_job_that_was_not_started_does_not_fill_the_quota_for_its_own_la
         await eventually(is_launched, what="the quota to count one Job less")
 
 
-async def plant(api: KubeClient, job: Object, *, name: str = "", is_in_its_place: bool = True) -> Object:
-    """What a user who may create and delete Jobs makes of one of ours: a copy with another image, which is started."""
+async def plant(
+    api: KubeClient, job: Object, *, name: str = "", is_in_its_place: bool = True
+) -> Object:
+    """What a user who may create and delete Jobs makes of one of ours: a copy with another image,
+    which is started."""
     metadata, spec = job["metadata"], job["spec"]
     if is_in_its_place:
         await api.delete(JOBS, metadata["namespace"], metadata["name"], uid=metadata["uid"])
-    pod = {**spec["template"]["spec"], "containers": [{**spec["template"]["spec"]["containers"][0], "image": "evil:1"}]}
-    ours = {key: value for key, value in metadata["labels"].items() if key.startswith(("inferrun.dev/", "app."))}
+    pod = {
+        **spec["template"]["spec"],
+        "containers": [{**spec["template"]["spec"]["containers"][0], "image": "evil:1"}],
+    }
+    ours = {
+        key: value
+        for key, value in metadata["labels"].items()
+        if key.startswith(("inferrun.dev/", "app."))
+    }
     copied = {key: metadata[key] for key in ("annotations", "ownerReferences")}
     body = {
         "metadata": {"name": name or metadata["name"], "labels": ours, **copied},
@@ -316,13 +350,20 @@ async def plant(api: KubeClient, job: Object, *, name: str = "", is_in_its_place
     return await api.create(JOBS, metadata["namespace"], body)
 
 
-async def test_a_worker_forgets_only_the_keys_of_the_earliest_workers(api: KubeClient, namespace: str) -> None:
+async def test_a_worker_forgets_only_the_keys_of_the_earliest_workers(
+    api: KubeClient, namespace: str
+) -> None:
     earlier = utc_now() - timedelta(minutes=1)
-    many = {f"{wellknown.ANNOTATION_SIGNER}{number:052}": rfc3339(earlier) for number in range(MAX_SIGNERS)}
+    many = {
+        f"{wellknown.ANNOTATION_SIGNER}{number:052}": rfc3339(earlier)
+        for number in range(MAX_SIGNERS)
+    }
     with suppress(NotFound):
         known = await api.get(LEASES, namespace, RECORD)
         await api.delete(LEASES, namespace, RECORD, uid=known["metadata"]["uid"])
-    await api.create(LEASES, namespace, {"metadata": {"name": RECORD, "annotations": many}, "spec": {}})
+    await api.create(
+        LEASES, namespace, {"metadata": {"name": RECORD, "annotations": many}, "spec": {}}
+    )
     key = SigningKey()
     await record_signer(api, key, namespace=namespace)
     found = (await api.get(LEASES, namespace, RECORD))["metadata"]["annotations"]

@@ -1,4 +1,5 @@
-"""The operator's NetworkPolicy is in the namespace of a run before its Job is, as it is in the namespace of the release."""
+"""The operator's NetworkPolicy is in the namespace of a run before its Job is, as it is in the
+namespace of the release."""
 
 from collections.abc import Iterator
 from secrets import token_hex
@@ -40,7 +41,11 @@ async def test_the_policy_is_there_before_the_job(
     copied = await api.get(NETWORK_POLICIES, run.metadata.namespace, "runs")
     assert copied["spec"] == SPEC
     assert copied["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "inferrun"
-    written = [request.path.split("?")[0] for request in proxy.requests if request.method in ("POST", "PATCH")]
+    written = [
+        request.path.split("?")[0]
+        for request in proxy.requests
+        if request.method in ("POST", "PATCH")
+    ]
     assert written.index(NETWORK_POLICIES.path(run.metadata.namespace, "runs")) < written.index(
         f"/apis/batch/v1/namespaces/{run.metadata.namespace}/jobs"
     )
@@ -57,7 +62,9 @@ async def test_a_changed_policy_is_copied_again_and_one_that_is_gone_is_not_an_o
     await NetworkPolicyCopier(api, name="no-such-policy", home=home).copy_to(namespace)
 
 
-async def test_a_burst_of_launches_copies_it_once(api: KubeClient, proxy: Proxy, home: str, namespace: str) -> None:
+async def test_a_burst_of_launches_copies_it_once(
+    api: KubeClient, proxy: Proxy, home: str, namespace: str
+) -> None:
     copier = NetworkPolicyCopier(api, name="runs", home=home)
     await copier.copy_to(namespace)
     before = len(proxy.requests)

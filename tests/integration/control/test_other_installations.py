@@ -1,4 +1,5 @@
-"""The warning about another installation that serves the same namespaces, from Jobs on a real API server."""
+"""The warning about another installation that serves the same namespaces, from Jobs on a real API
+server."""
 
 import logging
 
@@ -15,14 +16,19 @@ LABEL = wellknown.LABEL_INSTALLATION
 
 def job(name: str, **labels: str) -> Object:
     pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}
-    return {"metadata": {"name": name, "labels": labels}, "spec": {"suspend": True, "template": {"spec": pod}}}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"suspend": True, "template": {"spec": pod}},
+    }
 
 
 async def test_an_installation_with_unfinished_jobs_in_the_same_namespace_is_named_at_start(
     api: KubeClient, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await api.create(JOBS, namespace, job("own", **{LABEL: "own.uid"}))
-    await api.create(JOBS, namespace, job("ended", **{LABEL: "former.uid", wellknown.LABEL_ENDED: "true"}))
+    await api.create(
+        JOBS, namespace, job("ended", **{LABEL: "former.uid", wellknown.LABEL_ENDED: "true"})
+    )
     await api.create(JOBS, namespace, job("of-nobody"))
     with caplog.at_level(logging.WARNING):
         await warn_of_others(api, watched=Namespaces((namespace,)), installation="own.uid")

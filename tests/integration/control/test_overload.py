@@ -29,12 +29,16 @@ class BusyServer:
         if self.refusals:
             code, retry_after = self.refusals.pop(0)
             headers = {"Retry-After": retry_after} if retry_after else {}
-            return web.json_response({"kind": "Status", "message": "too many requests"}, status=code, headers=headers)
+            return web.json_response(
+                {"kind": "Status", "message": "too many requests"}, status=code, headers=headers
+            )
         return web.Response(body=EVENT)
 
 
 @asynccontextmanager
-async def busy(folder: Path, *refusals: tuple[int, str]) -> AsyncIterator[tuple[BusyServer, KubeClient]]:
+async def busy(
+    folder: Path, *refusals: tuple[int, str]
+) -> AsyncIterator[tuple[BusyServer, KubeClient]]:
     server = BusyServer(list(refusals))
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
@@ -78,7 +82,9 @@ async def test_a_request_is_repeated_when_the_server_allows_it(
     [(429, ""), (429, "3600"), (429, "Sun, 22 Nov 2026 07:28:00 GMT"), (429, "-1"), (500, "1")],
     ids=["no-time", "longer-than-a-caller-waits", "date", "negative", "may-have-had-an-effect"],
 )
-async def test_without_a_time_to_wait_for_the_caller_decides(tmp_path: Path, code: int, retry_after: str) -> None:
+async def test_without_a_time_to_wait_for_the_caller_decides(
+    tmp_path: Path, code: int, retry_after: str
+) -> None:
     async with busy(tmp_path, (code, retry_after)) as (server, api):
         with pytest.raises(Overloaded, match="too many requests"):
             await api.get(CONFIG_MAPS, "team", "a")

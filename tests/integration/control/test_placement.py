@@ -1,4 +1,5 @@
-"""Where the Pods of a run are scheduled: as its config says, and never beyond the operator's lists. The scheduler is real."""
+"""Where the Pods of a run are scheduled: as its config says, and never beyond the operator's lists.
+The scheduler is real."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -34,7 +35,8 @@ def settings(**lists: str) -> Callable[[], Defaults]:
 
 @pytest.fixture
 async def pool(api: KubeClient) -> AsyncIterator[str]:
-    """The key of a label of the node, whose value is "spot", and the name of a priority class and a runtime class."""
+    """The key of a label of the node, whose value is "spot", and the name of a priority class and a
+    runtime class."""
     name = f"tests-{token_hex(4)}"
     [node, *_] = (await api.list(NODES, None))["items"]
     path = node["metadata"]["name"]
@@ -55,10 +57,15 @@ def placed_in(pool: str, **changes: Any) -> dict[str, Any]:
         "affinity": {
             "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]},
-                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": wanted}],
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 5, "preference": wanted}
+                ],
             }
         },
-        "tolerations": [{"key": pool, "operator": "Exists", "effect": "NoSchedule"}, {"key": pool, "value": "spot"}],
+        "tolerations": [
+            {"key": pool, "operator": "Exists", "effect": "NoSchedule"},
+            {"key": pool, "value": "spot"},
+        ],
         "priorityClassName": pool,
         "runtimeClassName": pool,
         **changes,
@@ -78,7 +85,9 @@ async def pod_of(api: KubeClient, namespace: str, job: str) -> Object:
     """The Pod of a Job, once the scheduler has placed it."""
 
     async def look() -> Object | None:
-        found = (await api.list(PODS, namespace, labelSelector=f"batch.kubernetes.io/job-name={job}"))["items"]
+        found = (
+            await api.list(PODS, namespace, labelSelector=f"batch.kubernetes.io/job-name={job}")
+        )["items"]
         return next((item for item in found if item["spec"].get("nodeName")), None)
 
     return await eventually(look, what=f"a Pod of {job} on the node")
@@ -101,25 +110,36 @@ async def test_a_pod_is_scheduled_as_its_config_says(place: Place, pool: str) ->
     }
 
 
-async def test_a_run_keeps_its_placement_and_no_edit_of_its_config_widens_it(place: Place, pool: str) -> None:
+async def test_a_run_keeps_its_placement_and_no_edit_of_its_config_widens_it(
+    place: Place, pool: str
+) -> None:
     place = replace(place, launcher=launcher_of(place.api, defaults=settings(**allowing(pool))))
     config = await place.config(**placed_in(pool))
     run = await place.run(config)
     first = await place.launch(run)
-    urgent = {"priorityClassName": "system-node-critical", "tolerations": [{"key": "a", "operator": "Exists"}]}
+    urgent = {
+        "priorityClassName": "system-node-critical",
+        "tolerations": [{"key": "a", "operator": "Exists"}],
+    }
     await place.edit_config(config, **urgent)
     second = await place.launch(run, launch=2, attempt=2)
     pods = [(await place.job(one.job_name))["spec"]["template"]["spec"] for one in (first, second)]
     assert pods[0]["priorityClassName"] == pods[1]["priorityClassName"] == pool
     assert pods[0]["tolerations"] == pods[1]["tolerations"] == placed_in(pool)["tolerations"]
     other = await place.waits(await place.run(config), Reason.CONFIG_NOT_READY)
-    assert f'spec.priorityClassName is "system-node-critical"; allowed in this installation: {pool} (setting' in (
-        other.message
+    assert (
+        f'spec.priorityClassName is "system-node-critical"; allowed in this installation: {pool} (setting'
+        in (other.message)
     )
-    assert f'spec.tolerations is "a=*:*"; allowed in this installation: {pool}=*:NoSchedule' in other.message
+    assert (
+        f'spec.tolerations is "a=*:*"; allowed in this installation: {pool}=*:NoSchedule'
+        in other.message
+    )
 
 
-async def test_what_the_operator_withdraws_is_not_used_by_the_next_launch(place: Place, pool: str) -> None:
+async def test_what_the_operator_withdraws_is_not_used_by_the_next_launch(
+    place: Place, pool: str
+) -> None:
     run = await place.run(await place.config(**placed_in(pool)))
     await launch(launcher_of(place.api, defaults=settings(**allowing(pool))), run)
     result = await launch(launcher_of(place.api), run, launch=2, attempt=2)
@@ -130,17 +150,29 @@ async def test_what_the_operator_withdraws_is_not_used_by_the_next_launch(place:
     assert result.message.endswith("; and more problems")
 
 
-async def test_a_job_that_is_started_keeps_the_nodes_that_a_queue_has_chosen(place: Place, pool: str) -> None:
-    """Kueue admits a Job with the node selector and the tolerations of a flavor, beside those of the Job."""
+async def test_a_job_that_is_started_keeps_the_nodes_that_a_queue_has_chosen(
+    place: Place, pool: str
+) -> None:
+    """Kueue admits a Job with the node selector and the tolerations of a flavor, beside those of
+    the Job."""
     stored = await place.api.get(CONFIGS, place.namespace, await place.config(**placed_in(pool)))
     run = await place.run("iris")
     compiled = compile_run(run, parse_config(stored), defaults=Defaults(), runner_account="")
-    body = manifests.job(run.ref, compiled, installation="tests", launch=1, attempt=1, seconds_left=None)
-    created = await place.api.create(JOBS, place.namespace, {**body, "spec": {**body["spec"], "suspend": True}})
+    body = manifests.job(
+        run.ref, compiled, installation="tests", launch=1, attempt=1, seconds_left=None
+    )
+    created = await place.api.create(
+        JOBS, place.namespace, {**body, "spec": {**body["spec"], "suspend": True}}
+    )
     name, flavor = created["metadata"]["name"], {"key": "flavor", "operator": "Exists"}
     spec = created["spec"]["template"]["spec"]
-    chosen = {"nodeSelector": {**spec["nodeSelector"], "flavor": "spot"}, "tolerations": [*spec["tolerations"], flavor]}
-    await place.api.patch(JOBS, place.namespace, name, {"spec": {"suspend": False, "template": {"spec": chosen}}})
+    chosen = {
+        "nodeSelector": {**spec["nodeSelector"], "flavor": "spot"},
+        "tolerations": [*spec["tolerations"], flavor],
+    }
+    await place.api.patch(
+        JOBS, place.namespace, name, {"spec": {"suspend": False, "template": {"spec": chosen}}}
+    )
     await start_job(place.api, created)
     started = await place.job(name)
     assert started["spec"]["parallelism"] == 1
@@ -149,6 +181,8 @@ async def test_a_job_that_is_started_keeps_the_nodes_that_a_queue_has_chosen(pla
 
 async def test_a_value_that_kubernetes_does_not_accept_is_reported_by_the_run(place: Place) -> None:
     config = await place.config(nodeSelector={"-a": "b"})
-    result = await launch(launcher_of(place.api, defaults=settings(allowedNodeLabels="*=*")), await place.run(config))
+    result = await launch(
+        launcher_of(place.api, defaults=settings(allowedNodeLabels="*=*")), await place.run(config)
+    )
     assert result.reason is Reason.INVALID_SPEC
     assert "nodeSelector" in result.message

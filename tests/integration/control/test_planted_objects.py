@@ -1,4 +1,5 @@
-"""ConfigMaps, Jobs and Pods that a user of the namespace planted, with the right name, owner and labels."""
+"""ConfigMaps, Jobs and Pods that a user of the namespace planted, with the right name, owner and
+labels."""
 
 import json
 from datetime import timedelta
@@ -31,7 +32,10 @@ FORGED = RunnerResult(reason=Reason.SUCCEEDED, message="forged", delivery="Exact
 def planted_config_map(run: InferenceRun, **changes: Any) -> Object:
     """With the contract, image, limits and labels of the attacker's choice."""
     lent = snapshot(
-        image="theirs:1", is_our_runner=True, backoff_limit=99, labels={"kueue.x-k8s.io/priority-class": "high"}
+        image="theirs:1",
+        is_our_runner=True,
+        backoff_limit=99,
+        labels={"kueue.x-k8s.io/priority-class": "high"},
     )
     lent = lent.model_copy(update=changes)
     contract = json.dumps({"jobId": run.metadata.uid, "jobName": base_of(run), "kserve": {}})
@@ -55,7 +59,9 @@ async def test_a_config_map_that_is_swapped_between_two_attempts_is_noticed(
 
 
 @pytest.mark.parametrize("is_remembered", [True, False])
-async def test_a_config_map_that_was_deleted_is_restored_as_it_was(place: Place, *, is_remembered: bool) -> None:
+async def test_a_config_map_that_was_deleted_is_restored_as_it_was(
+    place: Place, *, is_remembered: bool
+) -> None:
     config = await place.config()
     run = await place.run(config)
     first = await place.launch(run)
@@ -80,7 +86,11 @@ async def test_a_run_whose_start_is_lost_and_changed_is_not_started_anew(place: 
 
 
 async def plant_job(api: KubeClient, run: InferenceRun, **pod: Any) -> Object:
-    spec = {"restartPolicy": "Never", "containers": [{"name": "inference", "image": "theirs:1"}], **pod}
+    spec = {
+        "restartPolicy": "Never",
+        "containers": [{"name": "inference", "image": "theirs:1"}],
+        **pod,
+    }
     labels = {
         "inferrun.dev/run-uid": run.metadata.uid,
         "inferrun.dev/installation": "tests",
@@ -89,7 +99,11 @@ async def plant_job(api: KubeClient, run: InferenceRun, **pod: Any) -> Object:
     body = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": base_of(run), "labels": labels, "ownerReferences": [owner_reference(run.ref)]},
+        "metadata": {
+            "name": base_of(run),
+            "labels": labels,
+            "ownerReferences": [owner_reference(run.ref)],
+        },
         "spec": {"suspend": True, "template": {"metadata": {"labels": labels}, "spec": spec}},
     }
     return await api.create(JOBS, run.metadata.namespace, body)
@@ -122,8 +136,18 @@ async def plant_pod(api: KubeClient, job: Launched, *, image: str = "theirs:1") 
     """A Pod with the labels, the owner reference and the finalizer of the Job's Pods."""
     stored = await job.job()
     template = stored["spec"]["template"]
-    container = {"name": "inference", "image": image, "resources": NOWHERE, "imagePullPolicy": "Never"}
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.result.job_name, "uid": job.result.job_uid}
+    container = {
+        "name": "inference",
+        "image": image,
+        "resources": NOWHERE,
+        "imagePullPolicy": "Never",
+    }
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": job.result.job_name,
+        "uid": job.result.job_uid,
+    }
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -148,7 +172,13 @@ async def play_kubelet(api: KubeClient, pod: Object, state: Object, *, phase: st
         "state": state,
     }
     status = {"phase": phase, "containerStatuses": [container]}
-    await api.patch(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], {"status": status}, sub="status")
+    await api.patch(
+        PODS,
+        pod["metadata"]["namespace"],
+        pod["metadata"]["name"],
+        {"status": status},
+        sub="status",
+    )
 
 
 SUCCESS = {
@@ -194,10 +224,14 @@ async def test_the_config_map_of_a_launch_that_waits_is_written_again_if_it_was_
     assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
 
 
-async def test_a_config_map_that_another_client_created_instead_is_left_alone(api: KubeClient, job: Launched) -> None:
+async def test_a_config_map_that_another_client_created_instead_is_left_alone(
+    api: KubeClient, job: Launched
+) -> None:
     place, name = job.namespace, job.result.job_name
     await delete_config_map(api, job)
-    planted = await api.create(CONFIG_MAPS, place, {"metadata": {"name": name}, "data": {"contract.json": "{}"}})
+    planted = await api.create(
+        CONFIG_MAPS, place, {"metadata": {"name": name}, "data": {"contract.json": "{}"}}
+    )
     assert (await job.inspect()).stage is LaunchStage.WAITING
     assert await api.get(CONFIG_MAPS, place, name) == planted
 

@@ -16,7 +16,9 @@ from tests.integration.control.pods import Launched
 from workflows.messages import PublishInput, StatusResult
 
 
-async def test_a_status_is_published_but_never_over_an_outcome(api: KubeClient, job: Launched) -> None:
+async def test_a_status_is_published_but_never_over_an_outcome(
+    api: KubeClient, job: Launched
+) -> None:
     publisher = StatusPublisher(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
     request = PublishInput(
         run=job.run.ref,
@@ -46,12 +48,23 @@ async def test_the_start_of_a_container_that_ended_before_anybody_saw_it_run_is_
 ) -> None:
     publisher = StatusPublisher(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
     start = utc_now().replace(microsecond=0)
-    ended = Attempt(launch=1, attempt=1, job_name=job.result.job_name, start_time=start, completion_time=start)
+    ended = Attempt(
+        launch=1, attempt=1, job_name=job.result.job_name, start_time=start, completion_time=start
+    )
     request = PublishInput(
-        run=job.run.ref, phase=Phase.PENDING, reason=Reason.RETRY_BACKOFF, message="m", attempt=2, attempts=(ended,)
+        run=job.run.ref,
+        phase=Phase.PENDING,
+        reason=Reason.RETRY_BACKOFF,
+        message="m",
+        attempt=2,
+        attempts=(ended,),
     )
     await ActivityEnvironment().run(publisher.publish_status, request)
     assert (await job.now()).status.start_time == start
-    later = ended.model_copy(update={"launch": 2, "attempt": 2, "start_time": start + timedelta(seconds=9)})
-    await ActivityEnvironment().run(publisher.publish_status, request.model_copy(update={"attempts": (later,)}))
+    later = ended.model_copy(
+        update={"launch": 2, "attempt": 2, "start_time": start + timedelta(seconds=9)}
+    )
+    await ActivityEnvironment().run(
+        publisher.publish_status, request.model_copy(update={"attempts": (later,)})
+    )
     assert (await job.now()).status.start_time == start

@@ -1,4 +1,5 @@
-"""A quota `count/jobs.batch` also counts Jobs that have ended: those of finished runs, kept for a day, must not stop a namespace.
+"""A quota `count/jobs.batch` also counts Jobs that have ended: those of finished runs, kept for a
+day, must not stop a namespace.
 
 Each test has a namespace of its own, because the quota counts all of its Jobs.
 """
@@ -35,7 +36,8 @@ async def config(place: Place) -> str:
 
 
 async def is_launched(place: Place, run: InferenceRun, **changes: Any) -> LaunchResult:
-    """The launch, tried after half a second as Temporal does: the quota's controller counts deleted Jobs a moment later."""
+    """The launch, tried after half a second as Temporal does: the quota's controller counts deleted
+    Jobs a moment later."""
 
     async def look() -> LaunchResult | None:
         try:
@@ -68,9 +70,11 @@ async def jobs(api: KubeClient, namespace: str) -> set[str]:
 async def test_the_job_of_an_attempt_that_failed_makes_room_for_the_next_one(
     place: Place, *, job: Launched, config: str, is_marked: bool
 ) -> None:
-    """It is kept for its logs, as long as there is room. That of another run, although it is older, stays.
+    """It is kept for its logs, as long as there is room. That of another run, although it is older,
+    stays.
 
-    A worker may have died before it marked the Job, and Temporal have forgotten the workflow that would have made up for it.
+    A worker may have died before it marked the Job, and Temporal have forgotten the workflow that
+    would have made up for it.
     """
     await end(job)
     second = await place.launched(await place.run(config))
@@ -99,7 +103,9 @@ async def test_the_oldest_job_of_a_finished_run_makes_room_for_another_run(
 
 
 @pytest.mark.parametrize("kept", ["not recorded", "running", "of another installation"])
-async def test_no_other_job_makes_room(place: Place, *, job: Launched, config: str, kept: str) -> None:
+async def test_no_other_job_makes_room(
+    place: Place, *, job: Launched, config: str, kept: str
+) -> None:
     if kept == "running":
         await job.runs()
         await mark_ended(place.api, job.run.ref, job.result.job_name)  # by a user
@@ -107,7 +113,9 @@ async def test_no_other_job_makes_room(place: Place, *, job: Launched, config: s
         await end(job, is_recorded=kept != "not recorded")
     if kept == "of another installation":
         labels = {wellknown.LABEL_INSTALLATION: "another.cluster"}
-        await place.api.patch(JOBS, job.namespace, job.result.job_name, {"metadata": {"labels": labels}})
+        await place.api.patch(
+            JOBS, job.namespace, job.result.job_name, {"metadata": {"labels": labels}}
+        )
     async with only_one_job_more(place.api, job.namespace, than=0):
         await launch_that_waits(place, await place.run(config))
     assert await jobs(place.api, job.namespace) == {job.result.job_name}

@@ -1,4 +1,5 @@
-"""A quota `count/pods` also counts Pods that have ended: those of a run must not keep its own next Pod from being created.
+"""A quota `count/pods` also counts Pods that have ended: those of a run must not keep its own next
+Pod from being created.
 
 Each test has a namespace of its own, because the quota counts all of its Pods.
 """
@@ -26,7 +27,9 @@ async def until_rejected(api: KubeClient, namespace: str, *, job_uid: str) -> No
     async def is_rejected() -> Object | None:
         selector = f"involvedObject.uid={job_uid}"
         found = (await api.list(EVENTS, namespace, fieldSelector=selector))["items"]
-        return next((event for event in found if "exceeded quota: one" in event.get("message", "")), None)
+        return next(
+            (event for event in found if "exceeded quota: one" in event.get("message", "")), None
+        )
 
     await eventually(is_rejected, what="the Pod to be rejected")
 
@@ -45,17 +48,21 @@ def namespace(own_namespace: str) -> str:
 
 @pytest.fixture
 async def second(place: Place, job: Launched) -> Launched:
-    """The second launch of a run whose first one has failed; its Pod was rejected by a quota that the first one's exhausts."""
+    """The second launch of a run whose first one has failed; its Pod was rejected by a quota that
+    the first one's exhausts."""
     await create_quota(place.api, job.namespace, "one", PODS, hard=1)
     await job.ends(4)
     await job.is_finished()
     await mark_ended(place.api, job.run.ref, job.result.job_name)
-    return await until_its_pod_is_rejected(place, job.run, launch=2, attempt=2, snapshot=job.result.snapshot)
+    return await until_its_pod_is_rejected(
+        place, job.run, launch=2, attempt=2, snapshot=job.result.snapshot
+    )
 
 
 @pytest.fixture
 async def other(place: Place, job: Launched) -> Launched:
-    """The first launch of a run, whose Pod is rejected because of the one of a run that has ended."""
+    """The first launch of a run, whose Pod is rejected because of the one of a run that has
+    ended."""
     await create_quota(place.api, job.namespace, "one", PODS, hard=1)
     await job.ends(0)
     await job.is_finished()
@@ -64,7 +71,9 @@ async def other(place: Place, job: Launched) -> Launched:
     return await until_its_pod_is_rejected(place, run)
 
 
-async def test_the_pod_of_an_attempt_that_failed_makes_room_for_the_next_one(api: KubeClient, second: Launched) -> None:
+async def test_the_pod_of_an_attempt_that_failed_makes_room_for_the_next_one(
+    api: KubeClient, second: Launched
+) -> None:
     await second.inspect()
     assert await second.pod()
 

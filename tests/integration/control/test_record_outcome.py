@@ -61,7 +61,9 @@ async def record(recorder: OutcomeRecorder, job: Launched, **changes: object) ->
     return result
 
 
-async def test_an_outcome_is_stored_with_all_of_its_fields(recorder: OutcomeRecorder, job: Launched) -> None:
+async def test_an_outcome_is_stored_with_all_of_its_fields(
+    recorder: OutcomeRecorder, job: Launched
+) -> None:
     attempt = Attempt(
         launch=1,
         attempt=1,
@@ -82,7 +84,10 @@ async def test_an_outcome_is_stored_with_all_of_its_fields(recorder: OutcomeReco
     status = (await job.now()).status
     assert (result.phase, result.reason) == (Phase.FAILED, Reason.INPUT_FAILED)
     assert (status.phase, status.reason, status.exit_code) == (Phase.FAILED, "InputFailed", 3)
-    assert (status.records.completed if status.records else None, str(status.delivery)) == (4, "AtLeastOnce")
+    assert (status.records.completed if status.records else None, str(status.delivery)) == (
+        4,
+        "AtLeastOnce",
+    )
     assert [item.exit_code for item in status.attempts] == [3]
     assert status.completion_time is not None
     assert status.duration
@@ -92,11 +97,17 @@ async def test_an_outcome_is_stored_with_all_of_its_fields(recorder: OutcomeReco
     assert ("InputFailed", "Warning") in await job.events()
 
 
-async def test_the_outcome_that_was_stored_first_is_kept_and_returned(recorder: OutcomeRecorder, job: Launched) -> None:
+async def test_the_outcome_that_was_stored_first_is_kept_and_returned(
+    recorder: OutcomeRecorder, job: Launched
+) -> None:
     await record(recorder, job)
     stored = await job.now()
     again = await record(recorder, job, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, exit_code=0)
-    assert (again.phase, again.reason, again.message) == (Phase.FAILED, Reason.INPUT_FAILED, "exit code 3")
+    assert (again.phase, again.reason, again.message) == (
+        Phase.FAILED,
+        Reason.INPUT_FAILED,
+        "exit code 3",
+    )
     assert await job.now() == stored
 
 
@@ -117,11 +128,19 @@ async def test_only_the_runs_own_jobs_get_a_time_to_live(
     first = await job.job()
     metadata = {"name": f"{job.result.job_name[:60]}-2", "labels": first["metadata"]["labels"]}
     spec = {"suspend": True, "template": {"spec": first["spec"]["template"]["spec"]}}
-    second = {"spec": spec, "metadata": {**metadata, "ownerReferences": first["metadata"]["ownerReferences"]}}
-    planted = {"spec": spec, "metadata": {**metadata, "name": f"planted-{job.result.job_name[:50]}"}}
+    second = {
+        "spec": spec,
+        "metadata": {**metadata, "ownerReferences": first["metadata"]["ownerReferences"]},
+    }
+    planted = {
+        "spec": spec,
+        "metadata": {**metadata, "name": f"planted-{job.result.job_name[:50]}"},
+    }
     made = [await api.create(JOBS, job.namespace, body) for body in (second, planted)]
     await record(recorder, job)
-    found = [await api.get(JOBS, job.namespace, item["metadata"]["name"]) for item in (first, *made)]
+    found = [
+        await api.get(JOBS, job.namespace, item["metadata"]["name"]) for item in (first, *made)
+    ]
     assert [item["spec"].get("ttlSecondsAfterFinished") for item in found] == [777, 777, None]
 
 
@@ -142,7 +161,12 @@ async def test_an_outcome_is_stored_although_the_job_is_gone(
 
 
 async def make_child(api: KubeClient, job: Launched, schedule: RunRef) -> None:
-    owner = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "name": schedule.name, "uid": schedule.uid}
+    owner = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceRun",
+        "name": schedule.name,
+        "uid": schedule.uid,
+    }
     child = {"labels": {"inferrun.dev/schedule-uid": schedule.uid}, "ownerReferences": [owner]}
     await api.patch(RUNS, job.namespace, job.run.metadata.name, {"metadata": child})
 

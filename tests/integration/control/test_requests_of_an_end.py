@@ -1,5 +1,5 @@
-"""The requests that the end of a run costs. Those of its start are in `test_launch_job`; in between, the observer
-writes the status once (`tests/unit/operator_shim/observer`).
+"""The requests that the end of a run costs. Those of its start are in `test_launch_job`; in
+between, the observer writes the status once (`tests/unit/operator_shim/observer`).
 """
 
 import httpx
@@ -23,15 +23,24 @@ from workflows.messages import (
 pytestmark = pytest.mark.thorough
 
 
-async def test_the_success_of_a_run_costs_four_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
+async def test_the_success_of_a_run_costs_four_requests(
+    api: KubeClient, job: Launched, proxy: Proxy
+) -> None:
     ended = {"exitCode": 0, "reason": "Completed", "startedAt": STARTED, "finishedAt": FINISHED}
     await job.tell({"terminated": ended}, phase="Succeeded")
     ends = ends_of(await job.pod())
     recorder = await recorder_of(api)
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid
-    outcome = {"phase": Phase.SUCCEEDED, "reason": Reason.SUCCEEDED, "message": "done", "exit_code": 0}
-    record = RecordInput.model_validate({**known, **outcome, "only_job_name": name, "only_job_uid": uid})
+    outcome = {
+        "phase": Phase.SUCCEEDED,
+        "reason": Reason.SUCCEEDED,
+        "message": "done",
+        "exit_code": 0,
+    }
+    record = RecordInput.model_validate(
+        {**known, **outcome, "only_job_name": name, "only_job_uid": uid}
+    )
     sent = len(proxy.requests)
 
     report = await job.inspect(ends=ends)
@@ -40,23 +49,42 @@ async def test_the_success_of_a_run_costs_four_requests(api: KubeClient, job: La
     assert report.verdict is not None
     assert (report.verdict.kind, result.phase) == (VerdictKind.SUCCEEDED, Phase.SUCCEEDED)
     made = [(request.method, request.path.rpartition("/")[2]) for request in proxy.requests[sent:]]
-    assert made == [("GET", job.run.metadata.name), ("PATCH", "status"), ("POST", "events"), ("PATCH", name)]
+    assert made == [
+        ("GET", job.run.metadata.name),
+        ("PATCH", "status"),
+        ("POST", "events"),
+        ("PATCH", name),
+    ]
 
 
-async def test_the_stop_of_a_deleted_run_costs_four_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
-    """Kubernetes deletes the Job and the Pod. Its garbage collector may be slower or faster than the stop."""
+async def test_the_stop_of_a_deleted_run_costs_four_requests(
+    api: KubeClient, job: Launched, proxy: Proxy
+) -> None:
+    """Kubernetes deletes the Job and the Pod. Its garbage collector may be slower or faster than
+    the stop."""
     recorder = await recorder_of(api)
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid
-    outcome = {"phase": Phase.FAILED, "reason": Reason.CANCELLED, "message": "the run was cancelled"}
-    record = RecordInput.model_validate({**known, **outcome, "only_job_name": name, "only_job_uid": uid})
+    outcome = {
+        "phase": Phase.FAILED,
+        "reason": Reason.CANCELLED,
+        "message": "the run was cancelled",
+    }
+    record = RecordInput.model_validate(
+        {**known, **outcome, "only_job_name": name, "only_job_uid": uid}
+    )
     await api.delete(RUNS, job.namespace, job.run.metadata.name, uid=job.run.metadata.uid)
     sent = len(proxy.requests)
 
     stopped = await job.stop()
     result: StatusResult = await ActivityEnvironment().run(recorder.record_outcome, record)
 
-    assert (stopped.is_stopped, stopped.pods_left, stopped.pods_vanishing, result.gone) == (True, 0, 0, True)
+    assert (stopped.is_stopped, stopped.pods_left, stopped.pods_vanishing, result.gone) == (
+        True,
+        0,
+        0,
+        True,
+    )
     made = [(request.method, request.path.rpartition("/")[2]) for request in proxy.requests[sent:]]
     run = job.run.metadata.name
     assert made == [("GET", run), ("DELETE", name), ("GET", "pods"), ("GET", run)]
@@ -82,7 +110,9 @@ async def test_a_pod_that_its_job_left_behind_does_not_outlive_its_run(
 
     async def is_deleted() -> bool | None:
         pods = (await api.list(PODS, job.namespace))["items"]
-        return None if any(one["metadata"]["uid"] == pod["metadata"]["uid"] for one in pods) else True
+        return (
+            None if any(one["metadata"]["uid"] == pod["metadata"]["uid"] for one in pods) else True
+        )
 
     await eventually(is_deleted, what="the Pod to be deleted")
 

@@ -49,7 +49,9 @@ async def test_a_status_is_written_through_its_subresource_on_condition_of_what_
     place: Place, store: RunStore, proxy: Proxy
 ) -> None:
     run = await place.run("iris")
-    written = await write(store, run, lambda _: InferenceRunStatus(phase=Phase.PENDING, message="waits"))
+    written = await write(
+        store, run, lambda _: InferenceRunStatus(phase=Phase.PENDING, message="waits")
+    )
     assert written.changed
     assert written.run is not None
     assert (written.run.status.phase, written.run.status.message) == (Phase.PENDING, "waits")
@@ -57,10 +59,15 @@ async def test_a_status_is_written_through_its_subresource_on_condition_of_what_
     assert sent.path.endswith(f"/inferenceruns/{run.metadata.name}/status")
     assert sent.headers["Content-Type"] == "application/merge-patch+json"
     assert sent.body is not None
-    assert sent.body["metadata"] == {"uid": run.metadata.uid, "resourceVersion": run.metadata.resource_version}
+    assert sent.body["metadata"] == {
+        "uid": run.metadata.uid,
+        "resourceVersion": run.metadata.resource_version,
+    }
 
 
-async def test_only_what_differs_is_sent_and_what_is_unset_goes(place: Place, store: RunStore, proxy: Proxy) -> None:
+async def test_only_what_differs_is_sent_and_what_is_unset_goes(
+    place: Place, store: RunStore, proxy: Proxy
+) -> None:
     before = {
         "phase": "Running",
         "message": "m",
@@ -82,7 +89,9 @@ async def test_only_what_differs_is_sent_and_what_is_unset_goes(place: Place, st
     assert "exitCode" not in status
 
 
-async def test_a_conflict_is_met_by_reading_and_deciding_again(place: Place, store: RunStore, proxy: Proxy) -> None:
+async def test_a_conflict_is_met_by_reading_and_deciding_again(
+    place: Place, store: RunStore, proxy: Proxy
+) -> None:
     run = await place.run("iris", status={"phase": "Pending", "attempt": 1})
     proxy.before_patch = meddling(place.api, run, {"status": {"attempt": 7}})
     seen: list[int | None] = []
@@ -108,7 +117,9 @@ async def test_what_the_caller_had_read_saves_a_request_and_is_not_trusted_beyon
     assert (await stored(place.api, run))["status"]["phase"] == "Running"
 
 
-async def test_the_end_that_somebody_else_wrote_first_stands(place: Place, store: RunStore, proxy: Proxy) -> None:
+async def test_the_end_that_somebody_else_wrote_first_stands(
+    place: Place, store: RunStore, proxy: Proxy
+) -> None:
     run = await place.run("iris", status={"phase": "Running"})
     proxy.before_patch = meddling(place.api, run, {"status": ENDED})
     written = await write(store, run, lambda _: InferenceRunStatus(phase=Phase.SUCCEEDED))
@@ -118,7 +129,9 @@ async def test_the_end_that_somebody_else_wrote_first_stands(place: Place, store
     assert (await stored(place.api, run))["status"]["phase"] == "Failed"
 
 
-async def test_nobody_is_even_asked_about_a_run_that_has_ended(place: Place, store: RunStore, proxy: Proxy) -> None:
+async def test_nobody_is_even_asked_about_a_run_that_has_ended(
+    place: Place, store: RunStore, proxy: Proxy
+) -> None:
     run = await place.run("iris", status=ENDED)
     sent = len(proxy.sent("PATCH"))
 
@@ -134,12 +147,18 @@ async def test_nobody_is_even_asked_about_a_run_that_has_ended(place: Place, sto
 async def test_when_nothing_changes_nothing_is_written(
     place: Place, store: RunStore, proxy: Proxy, answer: str
 ) -> None:
-    run = await place.run("iris", status={"phase": "Running", "message": "m", "startTime": "2026-11-21T08:00:00Z"})
+    run = await place.run(
+        "iris", status={"phase": "Running", "message": "m", "startTime": "2026-11-21T08:00:00Z"}
+    )
     sent = len(proxy.sent("PATCH"))
-    written = await write(store, run, lambda current: current.status if answer == "the same" else None)
+    written = await write(
+        store, run, lambda current: current.status if answer == "the same" else None
+    )
     assert not written.changed
     assert len(proxy.sent("PATCH")) == sent
-    assert (await stored(place.api, run))["metadata"]["resourceVersion"] == run.metadata.resource_version
+    assert (await stored(place.api, run))["metadata"][
+        "resourceVersion"
+    ] == run.metadata.resource_version
 
 
 async def test_a_run_that_is_gone_before_or_while_it_is_written_is_told(
@@ -152,7 +171,9 @@ async def test_a_run_that_is_gone_before_or_while_it_is_written_is_told(
 
     proxy.before_patch = delete
     for _ in range(2):
-        assert await write(store, run, lambda _: InferenceRunStatus(phase=Phase.RUNNING)) == Written(None)
+        assert await write(
+            store, run, lambda _: InferenceRunStatus(phase=Phase.RUNNING)
+        ) == Written(None)
 
 
 async def test_another_run_of_that_name_is_not_written(place: Place, store: RunStore) -> None:

@@ -37,7 +37,9 @@ async def api_server(answer: Answer) -> AsyncIterator[KubeClient]:
         await runner.cleanup()
 
 
-@pytest.mark.parametrize("ahead", [timedelta(seconds=-30), timedelta(seconds=5), timedelta(days=400)], ids=str)
+@pytest.mark.parametrize(
+    "ahead", [timedelta(seconds=-30), timedelta(seconds=5), timedelta(days=400)], ids=str
+)
 @pytest.mark.parametrize("status", [200, 404])
 async def test_the_time_is_that_of_the_server(ahead: timedelta, status: int) -> None:
     async def answer(_request: web.Request) -> web.Response:

@@ -1,7 +1,8 @@
-"""`StopLaunch` of a custom image, whose exit code alone tells whether it succeeded while it was being stopped.
+"""`StopLaunch` of a custom image, whose exit code alone tells whether it succeeded while it was
+being stopped.
 
-The worker restarts meanwhile, so that nobody has watched the Pods end. The tests play the kubelet of a node that runs nothing
-else; the API server and the Job controller are real.
+The worker restarts meanwhile, so that nobody has watched the Pods end. The tests play the kubelet
+of a node that runs nothing else; the API server and the Job controller are real.
 """
 
 import asyncio
@@ -30,7 +31,9 @@ NODES = Resource("v1", "nodes")
 async def node(api: KubeClient) -> AsyncIterator[str]:
     """A node without a kubelet, on which the scheduler places nothing."""
     name = f"played-{token_hex(4)}"
-    node = await api.create(NODES, None, {"metadata": {"name": name}, "spec": {"unschedulable": True}})
+    node = await api.create(
+        NODES, None, {"metadata": {"name": name}, "spec": {"unschedulable": True}}
+    )
     yield name
     await api.delete(NODES, "", name, uid=node["metadata"]["uid"])
 
@@ -40,7 +43,10 @@ async def launch(place: Place, node: str) -> Launched:
     """A run of a custom image whose container runs."""
     made = await place.launched(await place.run(await place.config(resources=NOWHERE)))
     metadata = (await made.pod())["metadata"]
-    body = {"metadata": {"name": metadata["name"], "uid": metadata["uid"]}, "target": {"kind": "Node", "name": node}}
+    body = {
+        "metadata": {"name": metadata["name"], "uid": metadata["uid"]},
+        "target": {"kind": "Node", "name": node},
+    }
     await place.api.create(Resource("v1", f"pods/{metadata['name']}/binding"), made.namespace, body)
     await made.runs()
     return made
@@ -61,16 +67,24 @@ async def end(launch: Launched, code: int, *, beside: Object | None = None) -> N
     pod = await launch.pod()
     assert pod["metadata"].get("deletionTimestamp")
     await launch.ends(code, beside=beside)
-    await launch.api.delete(PODS, launch.namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace=0)
+    await launch.api.delete(
+        PODS, launch.namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace=0
+    )
 
     async def is_gone() -> bool | None:
         selector = f"batch.kubernetes.io/controller-uid={launch.result.job_uid}"
-        return None if (await launch.api.list(PODS, launch.namespace, labelSelector=selector))["items"] else True
+        return (
+            None
+            if (await launch.api.list(PODS, launch.namespace, labelSelector=selector))["items"]
+            else True
+        )
 
     await eventually(is_gone, what="the Pod to go")
 
 
-async def test_a_success_in_the_grace_period_is_found_by_a_worker_that_has_not_seen_it(launch: Launched) -> None:
+async def test_a_success_in_the_grace_period_is_found_by_a_worker_that_has_not_seen_it(
+    launch: Launched,
+) -> None:
     first = await launch.stop()
     assert (first.is_stopped, first.pods_left) == (True, 1)
     await end(launch, 0)
@@ -92,7 +106,8 @@ async def test_a_failure_in_the_grace_period_leaves_no_job(launch: Launched) -> 
 
 
 async def test_the_output_of_a_pod_that_never_started_is_no_question(place: Place) -> None:
-    """Otherwise a Pod that waits for the same missing claim would be asked whether it is committed."""
+    """Otherwise a Pod that waits for the same missing claim would be asked whether it is
+    committed."""
     made = await place.launched(await place.run(await place.config(resources=NOWHERE)))
     await made.pod()
     stopped = await stop_to_the_end(made)
@@ -101,9 +116,12 @@ async def test_the_output_of_a_pod_that_never_started_is_no_question(place: Plac
 
 
 async def test_the_job_of_a_run_that_is_being_deleted_is_deleted(launch: Launched) -> None:
-    """As with `--cascade=orphan`, where the run still exists when its launch is stopped, and the Job has no owner later."""
+    """As with `--cascade=orphan`, where the run still exists when its launch is stopped, and the
+    Job has no owner later."""
     name, uid = launch.run.ref.name, launch.run.ref.uid
-    await launch.api.patch(RUNS, launch.namespace, name, {"metadata": {"finalizers": ["inferrun.dev/test"]}})
+    await launch.api.patch(
+        RUNS, launch.namespace, name, {"metadata": {"finalizers": ["inferrun.dev/test"]}}
+    )
     try:
         await launch.api.delete(RUNS, launch.namespace, name, uid=uid)
         stopped = await launch.stop()
@@ -113,7 +131,9 @@ async def test_the_job_of_a_run_that_is_being_deleted_is_deleted(launch: Launche
         await launch.api.patch(RUNS, launch.namespace, name, {"metadata": {"finalizers": None}})
 
 
-async def test_a_stop_waits_for_a_container_that_runs_on_beside_one_that_has_failed(launch: Launched) -> None:
+async def test_a_stop_waits_for_a_container_that_runs_on_beside_one_that_has_failed(
+    launch: Launched,
+) -> None:
     runs_on = {"running": {"startedAt": "2026-11-21T08:00:00Z"}}
     await launch.ends(3, beside=runs_on)
     stopped = await launch.stop()
@@ -134,23 +154,31 @@ async def test_a_stop_by_force_leaves_no_job(launch: Launched) -> None:
 async def test_the_stop_of_a_container_that_runs_does_not_look_whether_it_has_ended_yet(
     launch: Launched, proxy: Proxy
 ) -> None:
-    """Its grace period has only begun. Hundreds may be stopped at once, and each list keeps the API server busy."""
+    """Its grace period has only begun. Hundreds may be stopped at once, and each list keeps the API
+    server busy."""
     before = len(proxy.lists)
     assert (await launch.stop()).pods_left == 1
-    pods = [request.path for request in proxy.lists[before:] if request.path.partition("?")[0].endswith("/pods")]
+    pods = [
+        request.path
+        for request in proxy.lists[before:]
+        if request.path.partition("?")[0].endswith("/pods")
+    ]
     assert len(pods) == 2  # before the Job is stopped, and after
 
 
 async def test_only_a_few_of_a_crowd_of_stops_wait_for_pods_that_vanish(launch: Launched) -> None:
     await launch.stop()
     await launch.ends(143)  # and the kubelet, which the test plays, does not remove the Pod
-    await launch.is_finished()  # while the Job counts its Pods, every stop says that there is more to come
+    # while the Job counts its Pods, every stop says that there is more to come
+    await launch.is_finished()
     stopper = stopper_of(launch.api)
 
     async def has_waited() -> bool:
         started = time.monotonic()
         makes_the_workflow_look_again = (await launch.stop(stopper=stopper)).pods_vanishing > 0
-        assert not makes_the_workflow_look_again or time.monotonic() - started >= ACTIVITIES.vanishing
+        assert (
+            not makes_the_workflow_look_again or time.monotonic() - started >= ACTIVITIES.vanishing
+        )
         return makes_the_workflow_look_again
 
     waited = await asyncio.gather(*(has_waited() for _ in range(3 * PATIENT_STOPS)))

@@ -1,4 +1,5 @@
-"""`VerifyOutput` on a real API server: one Job that asks, its result, and what is published meanwhile."""
+"""`VerifyOutput` on a real API server: one Job that asks, its result, and what is published
+meanwhile."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -67,7 +68,9 @@ async def verify(
     environment = ActivityEnvironment()
     due = since or environment.info.scheduled_time
     environment.info = replace(environment.info, scheduled_time=due, started_time=datetime.now(UTC))
-    result: VerifyResult = await environment.run(verifier.verify_output, request.model_copy(update=changes))
+    result: VerifyResult = await environment.run(
+        verifier.verify_output, request.model_copy(update=changes)
+    )
     return result
 
 
@@ -76,15 +79,23 @@ async def test_a_verification_that_a_webhook_puts_into_a_queue_is_not_in_it_befo
 ) -> None:
     proxy.holds_jobs_of_queues, proxy.default_queue = True, "default"
     result = await verify(verifier, ours)
-    created = [request.body for request in proxy.sent("POST") if request.path.endswith("/jobs") and request.body]
+    created = [
+        request.body
+        for request in proxy.sent("POST")
+        if request.path.endswith("/jobs") and request.body
+    ]
     assert HELD.items() <= created[-1]["metadata"]["labels"].items()
-    started = [request.body for request in proxy.sent("PATCH") if "/jobs/" in request.path and request.body]
+    started = [
+        request.body for request in proxy.sent("PATCH") if "/jobs/" in request.path and request.body
+    ]
     expected = {"uid": result.job_uid, "labels": dict.fromkeys(HELD)}
     assert (started[-1]["metadata"], started[-1]["spec"]) == (expected, {"parallelism": 1})
 
 
 @pytest.mark.thorough
-async def test_one_job_asks_however_often_the_activity_is_called(verifier: OutputVerifier, ours: Launched) -> None:
+async def test_one_job_asks_however_often_the_activity_is_called(
+    verifier: OutputVerifier, ours: Launched
+) -> None:
     first = await verify(verifier, ours)
     assert await verify(verifier, ours, job_uid=first.job_uid) == first
     assert (first.finding, bool(first.job_uid)) == (None, True)
@@ -143,9 +154,14 @@ async def test_a_planted_job_under_the_name_of_the_verification_answers_nothing(
     labels = manifests.labels_of(ours.run.ref, installation=INSTALLATION.id)
     owners = [manifests.owner_reference(ours.run.ref)] if is_owned else []
     container = {"name": manifests.CONTAINER, "image": "theirs:1", "resources": NOWHERE}
-    template = {"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
     metadata = {"name": name, "labels": labels, "ownerReferences": owners}
-    planted = await ours.api.create(JOBS, ours.namespace, {"metadata": metadata, "spec": {"template": template}})
+    planted = await ours.api.create(
+        JOBS, ours.namespace, {"metadata": metadata, "spec": {"template": template}}
+    )
     asking = ours.verifying()
     await asking.ends(0, message=dump_result(COMMITTED))
     await asking.is_finished()
@@ -155,7 +171,9 @@ async def test_a_planted_job_under_the_name_of_the_verification_answers_nothing(
     assert result.finding is not None
     assert (result.finding.state, result.job_uid) == (OutputState.UNKNOWN, "")
     assert name in result.finding.message
-    assert (await asking.job())["metadata"]["uid"] == planted["metadata"]["uid"], "it is not ours to delete"
+    assert (await asking.job())["metadata"]["uid"] == planted["metadata"]["uid"], (
+        "it is not ours to delete"
+    )
 
 
 @pytest.mark.thorough
@@ -180,7 +198,9 @@ async def test_what_a_planted_pod_of_the_verification_says_is_not_used(
     status = {**body["spec"]["containers"][0], "imageID": "", "ready": False, "restartCount": 0}
     del status["resources"]
     told = {"phase": "Succeeded", "containerStatuses": [{**status, "state": {"terminated": ended}}]}
-    await ours.api.patch(PODS, ours.namespace, planted["metadata"]["name"], {"status": told}, sub="status")
+    await ours.api.patch(
+        PODS, ours.namespace, planted["metadata"]["name"], {"status": told}, sub="status"
+    )
     await asking.is_finished()
 
     result = await verify(verifier, ours, job_uid=began.job_uid)
@@ -191,7 +211,9 @@ async def test_what_a_planted_pod_of_the_verification_says_is_not_used(
 
 
 @pytest.mark.thorough
-async def test_a_verification_whose_time_is_up_is_deleted(verifier: OutputVerifier, ours: Launched) -> None:
+async def test_a_verification_whose_time_is_up_is_deleted(
+    verifier: OutputVerifier, ours: Launched
+) -> None:
     began = await verify(verifier, ours)
     finding = (await verify(verifier, ours, job_uid=began.job_uid, must_conclude=True)).finding
     assert finding is not None
@@ -216,7 +238,9 @@ async def test_a_verification_that_was_frozen_until_the_run_ended_withdraws_its_
     await api.patch(RUNS, ours.namespace, ours.run.metadata.name, {"status": ended}, sub="status")
     proxy.is_arriving.set()
     assert (await frozen).gone
-    assert [job["metadata"]["name"] for job in await jobs_of(ours.api, ours.run)] == [ours.result.job_name]
+    assert [job["metadata"]["name"] for job in await jobs_of(ours.api, ours.run)] == [
+        ours.result.job_name
+    ]
 
 
 @pytest.fixture
@@ -224,7 +248,9 @@ async def crowded(api: KubeClient, ours: Launched) -> AsyncIterator[Launched]:
     """A launch that has failed, in a namespace that allows no other Job besides its own."""
     await ours.ends(137)
     await ours.is_finished()
-    async with only_one_job_more(api, ours.namespace, than=len((await api.list(JOBS, ours.namespace))["items"]) - 1):
+    async with only_one_job_more(
+        api, ours.namespace, than=len((await api.list(JOBS, ours.namespace))["items"]) - 1
+    ):
         yield ours
 
 

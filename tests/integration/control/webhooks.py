@@ -1,4 +1,5 @@
-"""A mutating webhook, a server on loopback that the API server asks before it creates a Job or a Pod; and a policy that denies."""
+"""A mutating webhook, a server on loopback that the API server asks before it creates a Job or a
+Pod; and a policy that denies."""
 
 import base64
 import json
@@ -20,10 +21,16 @@ from tests.integration.waiting import eventually
 PROBE = {
     "suspend": True,
     "template": {
-        "spec": {"restartPolicy": "Never", "containers": [{"name": "inference", "image": "localhost/probe:1"}]}
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "inference", "image": "localhost/probe:1"}],
+        }
     },
 }
-OF_POD = {"restartPolicy": "Never", "containers": [{"name": "inference", "image": "localhost/probe:1"}]}
+OF_POD = {
+    "restartPolicy": "Never",
+    "containers": [{"name": "inference", "image": "localhost/probe:1"}],
+}
 POLICIES = Resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicies")
 BINDINGS = Resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings")
 WEBHOOKS = Resource("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations")
@@ -33,7 +40,8 @@ WEBHOOKS = Resource("admissionregistration.k8s.io/v1", "mutatingwebhookconfigura
 async def mutating(
     api: KubeClient, namespace: str, change: Callable[[Object], object], *, of: Resource = JOBS
 ) -> AsyncIterator[None]:
-    """`change` is applied to every Job, or every Pod, that is created in the namespace, as soon as the webhook is in force."""
+    """`change` is applied to every Job, or every Pod, that is created in the namespace, as soon as
+    the webhook is in force."""
 
     reviewed: set[str] = set()
 
@@ -48,13 +56,22 @@ async def mutating(
         item = asked["object"]
         reviewed.add(item["metadata"].get("name", ""))
         change(item)
-        patch = [{"op": "replace", "path": f"/{part}", "value": item[part]} for part in ("metadata", "spec")]
+        patch = [
+            {"op": "replace", "path": f"/{part}", "value": item[part]}
+            for part in ("metadata", "spec")
+        ]
         answer = {"uid": asked["uid"], "allowed": True, "patchType": "JSONPatch"}
         answer["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
-        return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})
+        return web.json_response(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}
+        )
 
     with TemporaryDirectory() as folder:
-        authority, certificate, key = Authority(Path(folder)), Path(folder) / "tls.crt", Path(folder) / "tls.key"
+        authority, certificate, key = (
+            Authority(Path(folder)),
+            Path(folder) / "tls.crt",
+            Path(folder) / "tls.key",
+        )
         authority.issue("webhook", certificate=certificate, key=key)
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(certificate, key)
@@ -74,26 +91,44 @@ async def mutating(
             await eventually(is_in_force, what="the webhook to be in force")
             yield
         finally:
-            await api.delete(WEBHOOKS, None, created["metadata"]["name"], uid=created["metadata"]["uid"])
+            await api.delete(
+                WEBHOOKS, None, created["metadata"]["name"], uid=created["metadata"]["uid"]
+            )
             await runner.cleanup()
 
 
 @asynccontextmanager
 async def denying_updates(api: KubeClient, namespace: str, message: str) -> AsyncIterator[None]:
-    """A policy that denies every change of a Job in the namespace with this message, in force until the end."""
-    name, selector = f"{namespace}-{token_hex(4)}", {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-    rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["jobs"]}
+    """A policy that denies every change of a Job in the namespace with this message, in force until
+    the end."""
+    name, selector = (
+        f"{namespace}-{token_hex(4)}",
+        {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+    )
+    rule = {
+        "apiGroups": ["batch"],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["jobs"],
+    }
     constraints = {"namespaceSelector": selector, "resourceRules": [rule]}
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": constraints,
         "validations": [{"expression": "false", "message": message}],
     }
-    probe = await api.create(JOBS, namespace, {"metadata": {"name": f"probe-{token_hex(4)}"}, "spec": PROBE})
+    probe = await api.create(
+        JOBS, namespace, {"metadata": {"name": f"probe-{token_hex(4)}"}, "spec": PROBE}
+    )
 
     async def is_denied() -> bool:
         try:
-            await api.patch(JOBS, namespace, probe["metadata"]["name"], {"metadata": {"labels": {"a": token_hex(4)}}})
+            await api.patch(
+                JOBS,
+                namespace,
+                probe["metadata"]["name"],
+                {"metadata": {"labels": {"a": token_hex(4)}}},
+            )
         except Forbidden:
             return True
         return False
@@ -122,7 +157,14 @@ def _configuration(namespace: str, client: Object, *, of: Resource) -> Object:
     webhook = {
         "name": f"{of.plural}.example.org",
         "clientConfig": client,
-        "rules": [{"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE"], "resources": [of.plural]}],
+        "rules": [
+            {
+                "apiGroups": [group],
+                "apiVersions": [version],
+                "operations": ["CREATE"],
+                "resources": [of.plural],
+            }
+        ],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],

@@ -1,7 +1,7 @@
 """A real API server with the definitions, and a separate namespace for each module.
 
-The cluster is the development cluster of this checkout, or the one whose kubeconfig INFERRUN_TEST_KUBECONFIG names; a
-kubeconfig that lies around is never used.
+The cluster is the development cluster of this checkout, or the one whose kubeconfig
+INFERRUN_TEST_KUBECONFIG names; a kubeconfig that lies around is never used.
 """
 
 import time
@@ -13,7 +13,14 @@ from typing import TypeVar
 import httpx
 import pytest
 
-from tests.integration.crds.server import NotServed, Rejected, Server, apply_definitions, call, connected
+from tests.integration.crds.server import (
+    NotServed,
+    Rejected,
+    Server,
+    apply_definitions,
+    call,
+    connected,
+)
 
 ESTABLISHED_WITHIN_SECONDS = 90
 
@@ -44,12 +51,15 @@ def namespace(client: httpx.Client) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def server(client: httpx.Client, namespace: str, definitions: None) -> Server:
     made = Server(client, namespace=namespace)
-    wait_until(lambda: _serves_our_rules(made), what="the API server to use the current definitions")
+    wait_until(
+        lambda: _serves_our_rules(made), what="the API server to use the current definitions"
+    )
     return made
 
 
 def _serves_our_rules(server: Server) -> bool:
-    """Wait until the API server enforces the updated definition, so that no older version is tested."""
+    """Wait until the API server enforces the updated definition, so that no older version is
+    tested."""
     try:
         server.try_out("InferenceConfig", {"storage": {}})
         server.try_out("InferenceRun", {"configRef": {"name": "a"}, "timeZone": "Etc/UTC"})

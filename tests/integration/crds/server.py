@@ -1,4 +1,5 @@
-"""A plain HTTP client of the API server; a rejected request is an exception with the server's message."""
+"""A plain HTTP client of the API server; a rejected request is an exception with the server's
+message."""
 
 import base64
 import json
@@ -19,7 +20,10 @@ from tests.definitions import SERVED_SECONDS
 
 Json = dict[str, Any]  # Any: manifests are free-form JSON
 
-PLURALS: Final = {wellknown.CONFIG_KIND: wellknown.CONFIG_PLURAL, wellknown.RUN_KIND: wellknown.RUN_PLURAL}
+PLURALS: Final = {
+    wellknown.CONFIG_KIND: wellknown.CONFIG_PLURAL,
+    wellknown.RUN_KIND: wellknown.RUN_PLURAL,
+}
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -43,15 +47,25 @@ class NotServed(Exception):
 def connected(kubeconfig: Path) -> Iterator[httpx.Client]:
     """A client for the cluster of the kubeconfig's current context."""
     content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
-    named = {kind: {entry["name"]: entry for entry in content[kind]} for kind in ("clusters", "users", "contexts")}
+    named = {
+        kind: {entry["name"]: entry for entry in content[kind]}
+        for kind in ("clusters", "users", "contexts")
+    }
     context = named["contexts"][content["current-context"]]["context"]
-    cluster, user = named["clusters"][context["cluster"]]["cluster"], named["users"][context["user"]]["user"]
+    cluster, user = (
+        named["clusters"][context["cluster"]]["cluster"],
+        named["users"][context["user"]]["user"],
+    )
     with TemporaryDirectory() as folder:
-        tls = ssl.create_default_context(cafile=_file(cluster, "certificate-authority", folder=Path(folder)))
+        tls = ssl.create_default_context(
+            cafile=_file(cluster, "certificate-authority", folder=Path(folder))
+        )
         if certificate := _file(user, "client-certificate", folder=Path(folder)):
             tls.load_cert_chain(certificate, _file(user, "client-key", folder=Path(folder)))
         headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
-        with httpx.Client(base_url=cluster["server"], verify=tls, headers=headers, timeout=30) as client:
+        with httpx.Client(
+            base_url=cluster["server"], verify=tls, headers=headers, timeout=30
+        ) as client:
             yield client
 
 
@@ -65,8 +79,11 @@ def _file(section: Json, key: str, *, folder: Path) -> str | None:
 
 
 def call(client: httpx.Client, method: str, path: str, body: object = None, **options: Any) -> Json:
-    """One request. Raises Rejected, NotServed, or httpx.HTTPStatusError with the server's answer."""
-    answer = client.request(method, path, content=None if body is None else json.dumps(body), **options)
+    """One request. Raises Rejected, NotServed, or httpx.HTTPStatusError with the server's
+    answer."""
+    answer = client.request(
+        method, path, content=None if body is None else json.dumps(body), **options
+    )
     if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
         raise Rejected(answer.json()["message"])
     if answer.status_code == httpx.codes.NOT_FOUND:
@@ -104,7 +121,9 @@ def apply_definition(client: httpx.Client, definition: Json) -> None:
 class Server:
     """One namespace of a real API server."""
 
-    def __init__(self, client: httpx.Client, *, namespace: str, group: str = wellknown.GROUP) -> None:
+    def __init__(
+        self, client: httpx.Client, *, namespace: str, group: str = wellknown.GROUP
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._group = group
@@ -116,7 +135,9 @@ class Server:
         return self._create(kind, spec, name=name, params={})
 
     def replace_status(self, kind: str, stored: Json) -> Json:
-        return call(self._client, "PUT", self._path(kind, stored["metadata"]["name"], "status"), stored)
+        return call(
+            self._client, "PUT", self._path(kind, stored["metadata"]["name"], "status"), stored
+        )
 
     def patch_status(self, kind: str, name: str, status: object) -> Json:
         return self._merge(self._path(kind, name, "status"), {"status": status})
@@ -137,7 +158,23 @@ class Server:
         return call(self._client, "POST", self._path(kind), body, params=params)
 
     def _merge(self, path: str, patch: Json) -> Json:
-        return call(self._client, "PATCH", path, patch, headers={"Content-Type": "application/merge-patch+json"})
+        return call(
+            self._client,
+            "PATCH",
+            path,
+            patch,
+            headers={"Content-Type": "application/merge-patch+json"},
+        )
 
     def _path(self, kind: str, *below: str) -> str:
-        return "/".join(("/apis", self._group, wellknown.VERSION, "namespaces", self._namespace, PLURALS[kind], *below))
+        return "/".join(
+            (
+                "/apis",
+                self._group,
+                wellknown.VERSION,
+                "namespaces",
+                self._namespace,
+                PLURALS[kind],
+                *below,
+            )
+        )

@@ -1,4 +1,5 @@
-"""What kstatus itself makes of the objects that the API server returns, and of the statuses that our code writes."""
+"""What kstatus itself makes of the objects that the API server returns, and of the statuses that
+our code writes."""
 
 from secrets import token_hex
 
@@ -20,7 +21,9 @@ from tests.integration.crds.server import Server
         (CONFIG, GOOD_CONFIG),
     ],
 )
-def test_a_new_object_is_in_progress_from_the_create_response_on(server: Server, kind: str, spec: Schema) -> None:
+def test_a_new_object_is_in_progress_from_the_create_response_on(
+    server: Server, kind: str, spec: Schema
+) -> None:
     """Flux takes an object without a status for done, and goes on after 0.1 s."""
     created = server.create(kind, spec, name=f"new-{token_hex(4)}")
     read = server.get(kind, created["metadata"]["name"])
@@ -35,7 +38,11 @@ def test_a_run_is_done_when_it_has_ended(server: Server) -> None:
         del status["observedGeneration"]  # as a writer that has not read the spec
         seen.append(server.patch_status(RUN, name, status))
     seen.append(
-        server.patch_status(RUN, name, {**ended(Phase.SUCCEEDED, Reason.SUCCEEDED)["status"], "observedGeneration": 1})
+        server.patch_status(
+            RUN,
+            name,
+            {**ended(Phase.SUCCEEDED, Reason.SUCCEEDED)["status"], "observedGeneration": 1},
+        )
     )
     assert kstatus(*seen, kind=RUN) == ["InProgress", "InProgress", "InProgress", "Current"]
 
@@ -51,6 +58,8 @@ def test_a_config_is_done_when_it_has_been_checked(server: Server, ready: str, f
     name = f"config-{token_hex(4)}"
     server.create(CONFIG, GOOD_CONFIG, name=name)
     conditions = [{"type": "Ready", "status": ready, "reason": "Why", "message": "said"}]
-    conditions += [{"type": "Stalled", "status": "True", "reason": "Why"}] if ready == "False" else []
+    conditions += (
+        [{"type": "Stalled", "status": "True", "reason": "Why"}] if ready == "False" else []
+    )
     status = {"observedGeneration": 1, "conditions": conditions}
     assert kstatus(server.patch_status(CONFIG, name, status), kind=CONFIG) == [flux]

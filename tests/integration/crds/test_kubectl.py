@@ -1,4 +1,5 @@
-"""What kubectl shows of runs and configs: columns, short names, the category, and the documentation of a field."""
+"""What kubectl shows of runs and configs: columns, short names, the category, and the documentation
+of a field."""
 
 import os
 import subprocess
@@ -17,10 +18,13 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def kubectl(kubeconfig: Path, namespace: str, server: Server) -> Callable[..., list[list[str]]]:
-    """Runs kubectl where there are a finished run, a schedule and a config; returns the words of each line."""
+    """Runs kubectl where there are a finished run, a schedule and a config; returns the words of
+    each line."""
     server.create("InferenceConfig", {"storage": {}, "image": "mine:1"}, name="iris")
     server.patch_status(
-        "InferenceConfig", "iris", {"conditions": [{"type": "Ready", "status": "True", "reason": "Ok"}]}
+        "InferenceConfig",
+        "iris",
+        {"conditions": [{"type": "Ready", "status": "True", "reason": "Ok"}]},
     )
     server.create("InferenceRun", {"configRef": {"name": "iris"}}, name="january")
     status = {
@@ -34,14 +38,20 @@ def kubectl(kubeconfig: Path, namespace: str, server: Server) -> Callable[..., l
         "interval": {"start": INTERVAL[:20], "end": INTERVAL[21:], "text": INTERVAL},
     }
     server.patch_status("InferenceRun", "january", status)
-    server.create("InferenceRun", {"configRef": {"name": "iris"}, "schedule": "@daily"}, name="nightly")
+    server.create(
+        "InferenceRun", {"configRef": {"name": "iris"}, "schedule": "@daily"}, name="nightly"
+    )
     scheduled = {"phase": "Scheduled", "nextScheduleTimes": ["2126-11-22T00:00:00Z"]}
     server.patch_status("InferenceRun", "nightly", scheduled)
-    program = Path(os.environ.get("INFERRUN_BIN", str(CHECKOUT / ".devcluster" / "bin"))) / "kubectl"
+    program = (
+        Path(os.environ.get("INFERRUN_BIN", str(CHECKOUT / ".devcluster" / "bin"))) / "kubectl"
+    )
 
     def run(*words: str) -> list[list[str]]:
         command = [str(program), "--kubeconfig", str(kubeconfig), "--namespace", namespace, *words]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        printed = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=60
+        ).stdout
         return [line.split() for line in printed.splitlines()]
 
     return run
@@ -65,5 +75,7 @@ def test_the_columns_of_runs_and_configs_have_the_values_of_their_status(
 
 
 def test_explain_describes_a_field(kubectl: Callable[..., list[list[str]]]) -> None:
-    text = " ".join(word for line in kubectl("explain", "inferencerun.spec.timeoutSeconds") for word in line)
+    text = " ".join(
+        word for line in kubectl("explain", "inferencerun.spec.timeoutSeconds") for word in line
+    )
     assert "Maximum running time in seconds, summed over all attempts" in text

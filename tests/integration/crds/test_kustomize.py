@@ -17,7 +17,9 @@ LISTS = ("headers", "headersFrom")
 def built(folder: Path) -> list[Schema]:
     """What `kubectl kustomize` makes of the folder."""
     program = Path(os.environ.get("INFERRUN_BIN", CLUSTER_FILES / "bin")) / "kubectl"
-    made = subprocess.run([program, "kustomize", folder], capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        [program, "kustomize", folder], capture_output=True, text=True, check=True
+    )
     return list(yaml.safe_load_all(made.stdout))
 
 
@@ -36,8 +38,15 @@ def referring(kind: Schema, field: Schema, *, number: int) -> list[Schema]:
         value = {part: [value] if part in LISTS else value}
     assert isinstance(value, dict)
     version = f"{kind['group']}/v1" if "group" in kind else "v1"
-    referrer = {"apiVersion": "ai.krateo.io/v1", "kind": field["kind"], "metadata": {"name": f"referrer-{number}"}}
-    return [{"apiVersion": version, "kind": kind["kind"], "metadata": {"name": name}}, {**referrer, **value}]
+    referrer = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": field["kind"],
+        "metadata": {"name": f"referrer-{number}"},
+    }
+    return [
+        {"apiVersion": version, "kind": kind["kind"], "metadata": {"name": name}},
+        {**referrer, **value},
+    ]
 
 
 def value_at(item: object, path: str) -> object:
@@ -49,8 +58,16 @@ def value_at(item: object, path: str) -> object:
 
 def test_all_references_get_the_new_names(tmp_path: Path) -> None:
     known = list(references())
-    objects = [one for number, (kind, field) in enumerate(known) for one in referring(kind, field, number=number)]
-    kustomization = {"resources": ["all.yaml"], "namePrefix": "staging-", "configurations": [KUSTOMIZE.name]}
+    objects = [
+        one
+        for number, (kind, field) in enumerate(known)
+        for one in referring(kind, field, number=number)
+    ]
+    kustomization = {
+        "resources": ["all.yaml"],
+        "namePrefix": "staging-",
+        "configurations": [KUSTOMIZE.name],
+    }
     (tmp_path / "all.yaml").write_text(yaml.dump_all(objects))
     (tmp_path / KUSTOMIZE.name).write_text(KUSTOMIZE.read_text())
     (tmp_path / "kustomization.yaml").write_text(yaml.dump(kustomization))
@@ -66,16 +83,28 @@ def test_all_references_get_the_new_names(tmp_path: Path) -> None:
 
 def test_a_generated_secret_is_found_by_its_hash(tmp_path: Path) -> None:
     storage = {"input": {"sql": {"credentialsRef": {"name": "database"}}}}
-    config = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "iris"}}
+    config = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceConfig",
+        "metadata": {"name": "iris"},
+    }
     run = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": {"name": "nightly"}}
-    objects = [{**config, "spec": {"storage": storage}}, {**run, "spec": {"configRef": {"name": "iris"}}}]
+    objects = [
+        {**config, "spec": {"storage": storage}},
+        {**run, "spec": {"configRef": {"name": "iris"}}},
+    ]
     (tmp_path / "all.yaml").write_text(yaml.dump_all(objects))
     (tmp_path / KUSTOMIZE.name).write_text(KUSTOMIZE.read_text())
     secret = {"name": "database", "literals": ["uri=postgresql://db/irises"]}
     kustomization = {"resources": ["all.yaml"], "nameSuffix": "-eu", "secretGenerator": [secret]}
-    (tmp_path / "kustomization.yaml").write_text(yaml.dump({**kustomization, "configurations": [KUSTOMIZE.name]}))
+    (tmp_path / "kustomization.yaml").write_text(
+        yaml.dump({**kustomization, "configurations": [KUSTOMIZE.name]})
+    )
     items = {item["kind"]: item for item in built(tmp_path)}
     generated = items["Secret"]["metadata"]["name"]
     assert generated.startswith("database-eu-")
-    assert items["InferenceConfig"]["spec"]["storage"]["input"]["sql"]["credentialsRef"]["name"] == generated
+    assert (
+        items["InferenceConfig"]["spec"]["storage"]["input"]["sql"]["credentialsRef"]["name"]
+        == generated
+    )
     assert items["InferenceRun"]["spec"]["configRef"]["name"] == "iris-eu"

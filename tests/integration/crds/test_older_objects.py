@@ -9,7 +9,15 @@ import pytest
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun import wellknown
 from tests.integration.crds.conftest import wait_until
-from tests.integration.crds.server import DEFINITIONS, Json, NotServed, Rejected, Server, apply_definition, call
+from tests.integration.crds.server import (
+    DEFINITIONS,
+    Json,
+    NotServed,
+    Rejected,
+    Server,
+    apply_definition,
+    call,
+)
 
 pytestmark = pytest.mark.thorough
 
@@ -48,7 +56,12 @@ def definition(client: httpx.Client, make: Callable[[], Json]) -> Iterator[Json]
     call(client, "DELETE", f"{DEFINITIONS}/{moved['metadata']['name']}")
 
 
-CONDITION = {"type": "Ready", "status": "False", "reason": "InvalidStorage", "message": "path climbs"}
+CONDITION = {
+    "type": "Ready",
+    "status": "False",
+    "reason": "InvalidStorage",
+    "message": "path climbs",
+}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +99,9 @@ def test_the_status_of_an_object_that_violates_later_rules_can_be_written(
 ) -> None:
     server = Server(client, namespace=namespace, group=GROUP)
     apply_definition(client, without_a_schema(definition))
-    wait_until(lambda: accepts(server, kind, spec), what="the definition without rules to be served")
+    wait_until(
+        lambda: accepts(server, kind, spec), what="the definition without rules to be served"
+    )
     server.create(kind, spec, name="old")
     apply_definition(client, definition)
     wait_until(lambda: not accepts(server, kind, spec), what="the rules to be served")

@@ -1,4 +1,5 @@
-"""Storage objects of every kind, given to the API server, the status of a config and the runner: one verdict and one message."""
+"""Storage objects of every kind, given to the API server, the status of a config and the runner:
+one verdict and one message."""
 
 from pathlib import Path
 
@@ -15,18 +16,26 @@ PLACES = [*COMPLETE, ("output", "http"), ("output", "run")]
 
 def objects_of(end: str, label: str) -> list[StoreObject]:
     """Without the values of a query, which the control side adds to what the runner opens."""
-    return [one for one in store_objects() if (one.end, one.label) == (end, label) and one.title != "values"]
+    return [
+        one
+        for one in store_objects()
+        if (one.end, one.label) == (end, label) and one.title != "values"
+    ]
 
 
 @pytest.mark.parametrize(("end", "label"), PLACES)
 def test_the_runner_says_what_the_status_has_said(end: str, label: str, tmp_path: Path) -> None:
-    verdicts = {str(one): (status_of(one), opening_of(one, tmp_path)) for one in objects_of(end, label)}
+    verdicts = {
+        str(one): (status_of(one), opening_of(one, tmp_path)) for one in objects_of(end, label)
+    }
     assert verdicts
     assert {title: said for title, said in verdicts.items() if said[0] != said[1]} == {}
 
 
 @pytest.mark.parametrize(("end", "label"), PLACES)
-def test_the_api_server_rejects_nothing_that_the_status_accepts(end: str, label: str, server: Server) -> None:
+def test_the_api_server_rejects_nothing_that_the_status_accepts(
+    end: str, label: str, server: Server
+) -> None:
     rejected = [one for one in objects_of(end, label) if answer_of(server, one)]
     assert [str(one) for one in rejected if not status_of(one)] == []
     assert bool(rejected) == (label in SCHEMA_STORES)

@@ -1,4 +1,5 @@
-"""What can and cannot change: an outcome, the spec of a started run, and whether a run is a schedule."""
+"""What can and cannot change: an outcome, the spec of a started run, and whether a run is a
+schedule."""
 
 from collections.abc import Callable
 from secrets import token_hex
@@ -62,14 +63,18 @@ def test_an_outcome_cannot_be_removed_changed_or_added_to(
         with pytest.raises(Rejected, match=rf"status\.phase is {phase}, which is final"):
             server.patch_status(RUN, name, change)
     assert server.get(RUN, name)["status"] == {**outcome, **UNREAD}
-    server.patch_status(RUN, name, {"message": "corrected wording", "workflow": {"url": "http://ui/x"}})
+    server.patch_status(
+        RUN, name, {"message": "corrected wording", "workflow": {"url": "http://ui/x"}}
+    )
     for field in ("records", "exitCode", "output"):
         name = create(status={key: value for key, value in outcome.items() if key != field})
         with pytest.raises(Rejected, match="final"):
             server.patch_status(RUN, name, {field: outcome[field]})
 
 
-def test_the_status_of_an_unfinished_run_may_change(server: Server, create: Callable[..., str]) -> None:
+def test_the_status_of_an_unfinished_run_may_change(
+    server: Server, create: Callable[..., str]
+) -> None:
     name = create(status={"phase": "Running", "records": {"completed": 5}})
     server.patch_status(RUN, name, {"phase": "Pending", "records": None})
     server.patch_status(RUN, name, OUTCOME)
@@ -93,30 +98,46 @@ def test_the_spec_of_a_started_run_cannot_change(
 ) -> None:
     name = create(parameters={"a": "1"}, status={"phase": "Running", "contract": "e30="})
     allowed = "allowed are changes of suspend and timeoutSeconds until the run ends"
-    with pytest.raises(Rejected, match=f"{field} cannot change: the run has started.*{allowed}.*metadata.generateName"):
+    with pytest.raises(
+        Rejected,
+        match=f"{field} cannot change: the run has started.*{allowed}.*metadata.generateName",
+    ):
         server.patch_spec(RUN, name, {field: value})
 
 
-def test_all_fields_that_cannot_change_are_named(server: Server, create: Callable[..., str]) -> None:
+def test_all_fields_that_cannot_change_are_named(
+    server: Server, create: Callable[..., str]
+) -> None:
     name = create(parameters={"a": "1"}, status={"phase": "Running", "contract": "e30="})
-    with pytest.raises(Rejected, match="parameters, backoffLimit cannot change: the run has started"):
-        server.patch_spec(RUN, name, {"backoffLimit": 4, "parameters": {"a": "2"}, "timeoutSeconds": 7})
+    with pytest.raises(
+        Rejected, match="parameters, backoffLimit cannot change: the run has started"
+    ):
+        server.patch_spec(
+            RUN, name, {"backoffLimit": 4, "parameters": {"a": "2"}, "timeoutSeconds": 7}
+        )
 
 
-def test_the_timeout_and_the_suspension_of_a_started_run_may_change(server: Server, create: Callable[..., str]) -> None:
+def test_the_timeout_and_the_suspension_of_a_started_run_may_change(
+    server: Server, create: Callable[..., str]
+) -> None:
     name = create(timeoutSeconds=60, status={"phase": "Running", "contract": "e30="})
     assert server.patch_spec(RUN, name, {"timeoutSeconds": 120})["spec"]["timeoutSeconds"] == 120
     assert "timeoutSeconds" not in server.patch_spec(RUN, name, {"timeoutSeconds": None})["spec"]
     assert server.patch_spec(RUN, name, {"suspend": True})["spec"]["suspend"] is True
 
 
-@pytest.mark.parametrize("status", [{}, {"contract": "e30="}], ids=["before its launch", "after its launch"])
+@pytest.mark.parametrize(
+    "status", [{}, {"contract": "e30="}], ids=["before its launch", "after its launch"]
+)
 @pytest.mark.parametrize(("field", "value"), [("timeoutSeconds", 120), ("suspend", True)])
 def test_no_field_of_a_finished_run_takes_effect_any_more(
     server: Server, create: Callable[..., str], status: Json, *, field: str, value: object
 ) -> None:
     name = create(status={**OUTCOME, **status})
-    with pytest.raises(Rejected, match=rf"{field} cannot change: the run has ended.*Succeeded; allowed is a new run"):
+    with pytest.raises(
+        Rejected,
+        match=rf"{field} cannot change: the run has ended.*Succeeded; allowed is a new run",
+    ):
         server.patch_spec(RUN, name, {field: value})
 
 
@@ -128,7 +149,9 @@ def test_a_waiting_run_may_be_corrected(server: Server, create: Callable[..., st
     assert stored["spec"] == {"configRef": {"name": "other"}, "parameters": {}, "backoffLimit": 0}
 
 
-@pytest.mark.parametrize(("before", "after", "said"), [(None, "@daily", "added"), ("@daily", None, "removed")])
+@pytest.mark.parametrize(
+    ("before", "after", "said"), [(None, "@daily", "added"), ("@daily", None, "removed")]
+)
 def test_a_run_stays_a_schedule_or_none(
     server: Server, create: Callable[..., str], before: str | None, after: str | None, said: str
 ) -> None:
@@ -146,14 +169,19 @@ def test_the_fields_of_a_schedule_may_change(server: Server, create: Callable[..
         "concurrencyPolicy": "Allow",
         "parameters": {"a": "1"},
     }
-    assert server.patch_spec(RUN, name, changes)["spec"] == {"configRef": {"name": "iris"}, **changes}
+    assert server.patch_spec(RUN, name, changes)["spec"] == {
+        "configRef": {"name": "iris"},
+        **changes,
+    }
 
 
 def test_a_schedule_with_a_contract_from_the_krateo_controller_may_change(
     server: Server, create: Callable[..., str]
 ) -> None:
     name = create(schedule="@daily", status={"contract": "e30="})
-    assert server.patch_spec(RUN, name, {"parameters": {"a": "1"}})["spec"]["parameters"] == {"a": "1"}
+    assert server.patch_spec(RUN, name, {"parameters": {"a": "1"}})["spec"]["parameters"] == {
+        "a": "1"
+    }
 
 
 def test_the_api_server_keeps_one_owner_of_a_status_and_not_one_of_each_field(
@@ -162,6 +190,15 @@ def test_the_api_server_keeps_one_owner_of_a_status_and_not_one_of_each_field(
     name = create(status={"phase": "Pending", "records": {"completed": 0}})
     server.patch_status(RUN, name, {"phase": "Running", "records": {"completed": 5}, "attempt": 1})
     stored = server.get(RUN, name)
-    owned = [entry["fieldsV1"] for entry in stored["metadata"]["managedFields"] if entry.get("subresource") == "status"]
+    owned = [
+        entry["fieldsV1"]
+        for entry in stored["metadata"]["managedFields"]
+        if entry.get("subresource") == "status"
+    ]
     assert owned == [{"f:status": {}}]
-    assert stored["status"] == {"phase": "Running", "records": {"completed": 5}, "attempt": 1, **UNREAD}
+    assert stored["status"] == {
+        "phase": "Running",
+        "records": {"completed": 5},
+        "attempt": 1,
+        **UNREAD,
+    }

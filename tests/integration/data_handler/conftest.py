@@ -1,4 +1,5 @@
-"""Fixtures: the example data handler with a real PostgreSQL, a model server, and a run that uses both."""
+"""Fixtures: the example data handler with a real PostgreSQL, a model server, and a run that uses
+both."""
 
 import csv
 import uuid
@@ -30,11 +31,14 @@ def engine() -> Iterator[str]:
     try:
         with docker_engine(images) as address, pytest.MonkeyPatch.context() as environment:
             environment.setenv("DOCKER_HOST", address)
-            # The reaper's image would come from a registry; it is not needed, because every fixture removes its container.
+            # The reaper's image would come from a registry; it is not needed, because every fixture
+            # removes its container.
             environment.setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
             yield address
     except EngineUnavailable as error:
-        pytest.fail(f"no Docker engine is available for the data handler tests\n{error}", pytrace=False)
+        pytest.fail(
+            f"no Docker engine is available for the data handler tests\n{error}", pytrace=False
+        )
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +66,12 @@ async def model() -> AsyncIterator[CountingModel]:
 def run(tmp_path: Path, model: CountingModel, handler: str) -> Machine:
     """A run with a unique id that reads the irises and writes to the table of predictions."""
     uid = str(uuid.uuid4())
-    kserve = {"modelName": "sum", "modelUrl": model.address, "modelVersion": "v2", "modelInputName": "input-0"}
+    kserve = {
+        "modelName": "sum",
+        "modelUrl": model.address,
+        "modelVersion": "v2",
+        "modelInputName": "input-0",
+    }
     machine = Machine(
         tmp_path / "run",
         contract={"jobId": uid, "runId": uid, "jobName": f"inf-iris-{uid[:8]}", "kserve": kserve},
@@ -70,8 +79,13 @@ def run(tmp_path: Path, model: CountingModel, handler: str) -> Machine:
     for side, path in PATHS.items():
         machine.endpoint(side, {"server-url": handler, "token": TOKEN})
         endpoint = {"name": "handler-endpoint", "namespace": "elsewhere"}
-        machine.contract[side] = {"krateo": {"api": {"path": path, "verb": "POST", "endpointRef": endpoint}}}
-    machine.contract["parameters"] = {"input_table_name": "iris", "output_table_name": "iris_predictions"}
+        machine.contract[side] = {
+            "krateo": {"api": {"path": path, "verb": "POST", "endpointRef": endpoint}}
+        }
+    machine.contract["parameters"] = {
+        "input_table_name": "iris",
+        "output_table_name": "iris_predictions",
+    }
     return machine
 
 

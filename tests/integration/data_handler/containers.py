@@ -1,6 +1,7 @@
 """The examples' database and data handler, in containers started by testcontainers.
 
-They use the host network and listen on loopback only, so that they work with an engine that has no bridge network.
+They use the host network and listen on loopback only, so that they work with an engine that has no
+bridge network.
 """
 
 import random
@@ -20,7 +21,8 @@ LOOPBACK: Final = "127.0.0.1"
 PASSWORD: Final = "of-the-data-handler"
 TOKEN: Final = "of-the-endpoint"
 PORTS: Final = range(28_000, 32_000)
-"""Below the kernel's ephemeral ports, so that a port is not taken between choosing it and listening on it."""
+"""Below the kernel's ephemeral ports, so that a port is not taken between choosing it and listening
+on it."""
 READY_WITHIN_SECONDS: Final = 60
 
 
@@ -43,7 +45,14 @@ class Database:
 
     def run(self, statement: str) -> list[list[str]]:
         """The rows that a statement returns, as strings."""
-        words = ["psql", "--no-psqlrc", "--csv", "--tuples-only", "--quiet", "--set=ON_ERROR_STOP=1"]
+        words = [
+            "psql",
+            "--no-psqlrc",
+            "--csv",
+            "--tuples-only",
+            "--quiet",
+            "--set=ON_ERROR_STOP=1",
+        ]
         done = self.container.exec([*words, "--command", statement])
         output = done.output.decode()
         assert done.exit_code == 0, output
@@ -55,7 +64,9 @@ class Database:
         rows = self.run(
             f"select {columns} from iris_predictions where jobuid = '{job_uid}' order by poduid, counter"  # noqa: S608 -- the tests' own value
         )
-        return [Prediction(job, pod, int(counter), float(value)) for job, pod, counter, value in rows]
+        return [
+            Prediction(job, pod, int(counter), float(value)) for job, pod, counter, value in rows
+        ]
 
 
 @contextmanager
@@ -76,7 +87,8 @@ def postgres() -> Iterator[Database]:
 
 @contextmanager
 def data_handler(*, database_port: int) -> Iterator[str]:
-    """Start a data handler for the database at this port and wait until it listens; yields its address."""
+    """Start a data handler for the database at this port and wait until it listens; yields its
+    address."""
     port = free_port()
     container = (
         DockerContainer(HANDLER_IMAGE)

@@ -1,7 +1,9 @@
-"""The Docker engine for these tests, provided by tools.devcluster: the machine's, or a temporary one.
+"""The Docker engine for these tests, provided by tools.devcluster: the machine's, or a temporary
+one.
 
-tools.devcluster runs as a child process that stops a temporary engine when its standard input is closed, so an engine never
-outlives a test run, even if it is killed. If no engine is available, the tests fail with its error message; none is skipped.
+tools.devcluster runs as a child process that stops a temporary engine when its standard input is
+closed, so an engine never outlives a test run, even if it is killed. If no engine is available, the
+tests fail with its error message; none is skipped.
 """
 
 import subprocess
@@ -23,7 +25,8 @@ class EngineUnavailable(Exception):
 
 @contextmanager
 def docker_engine(images: Mapping[str, Path]) -> Iterator[str]:
-    """The address of an engine that has these images, each built from its folder. Raises EngineUnavailable."""
+    """The address of an engine that has these images, each built from its folder. Raises
+    EngineUnavailable."""
     command = [sys.executable, "-m", "tools.devcluster", "docker"]
     for name, folder in images.items():
         command += ["--image", name, str(folder)]
@@ -50,7 +53,8 @@ def docker_engine(images: Mapping[str, Path]) -> Iterator[str]:
 
 
 def _address(output: IO[str], errors: IO[str]) -> str:
-    """No deadline: the first build of the images takes minutes, and each step of tools.devcluster has its own deadline."""
+    """No deadline: the first build of the images takes minutes, and each step of tools.devcluster
+    has its own deadline."""
     for line in output:
         if line.startswith(ADDRESS_PREFIX):
             return line.removeprefix(ADDRESS_PREFIX).strip()

@@ -1,4 +1,5 @@
-"""Runs that use the example data handler and a real PostgreSQL: what is stored, and the error messages if nothing is."""
+"""Runs that use the example data handler and a real PostgreSQL: what is stored, and the error
+messages if nothing is."""
 
 from typing import Final
 
@@ -28,7 +29,9 @@ async def test_the_predictions_of_150_irises_are_in_the_table_with_their_job_and
     assert (ended.code, ended.message) == (0, "150 of 150 records predicted"), ended.stderr
     job = run.contract["jobId"]
     assert len(irises) == 150
-    assert database.predictions(job) == [Prediction(job, "pod-1", i, sum(row)) for i, row in enumerate(irises)]
+    assert database.predictions(job) == [
+        Prediction(job, "pod-1", i, sum(row)) for i, row in enumerate(irises)
+    ]
 
 
 async def test_skip_and_limit_select_rows_of_the_table(
@@ -37,10 +40,14 @@ async def test_skip_and_limit_select_rows_of_the_table(
     run.contract["parameters"] |= {"skip": "20", "limit": "7"}
     ended = await run.pod()
     assert ended.message == "7 of 7 records predicted"
-    assert [row.value for row in database.predictions(run.contract["jobId"])] == [sum(row) for row in irises[20:27]]
+    assert [row.value for row in database.predictions(run.contract["jobId"])] == [
+        sum(row) for row in irises[20:27]
+    ]
 
 
-async def test_a_wrong_token_is_reported_with_the_side_that_uses_it(run: Machine, database: Database) -> None:
+async def test_a_wrong_token_is_reported_with_the_side_that_uses_it(
+    run: Machine, database: Database
+) -> None:
     run.endpoint("output", {"token": "another-token"})
     ended = await run.process()
     assert (ended.code, ended.result.reason) == FAILURES["output"]
@@ -72,7 +79,9 @@ async def test_an_inaccessible_table_is_reported_without_the_handlers_text(
 
 
 @pytest.mark.parametrize("side", FAILURES)
-async def test_a_traceback_with_status_200_is_a_failure(run: Machine, database: Database, side: str) -> None:
+async def test_a_traceback_with_status_200_is_a_failure(
+    run: Machine, database: Database, side: str
+) -> None:
     run.contract["parameters"]["fail"] = side
     ended = await run.process()
     assert (ended.code, ended.result.reason) == FAILURES[side]
@@ -94,7 +103,9 @@ async def test_if_one_prediction_is_rejected_none_is_stored(
     assert database.run("select count(*) from strict_predictions") == [["0"]]
 
 
-async def test_an_unreachable_database_is_reported_and_makes_the_handler_unready(run: Machine, handler: str) -> None:
+async def test_an_unreachable_database_is_reported_and_makes_the_handler_unready(
+    run: Machine, handler: str
+) -> None:
     assert probe_succeeds(handler, probe="readyz")
     with data_handler(database_port=free_port()) as without:
         assert probe_succeeds(without, probe="healthz")

@@ -1,4 +1,5 @@
-"""Uses the development cluster like a user's existing one: under another context name, with programs from PATH."""
+"""Uses the development cluster like a user's existing one: under another context name, with
+programs from PATH."""
 
 import json
 import os
@@ -21,15 +22,21 @@ PROGRAMS = ("kubectl", "helm")
 def layout(tmp_path: Path) -> Layout:
     """The layout of another checkout."""
     created = Layout(
-        checkout=tmp_path / "checkout", state=tmp_path / "state", run=tmp_path / "run", cache=tmp_path / "cache"
+        checkout=tmp_path / "checkout",
+        state=tmp_path / "state",
+        run=tmp_path / "run",
+        cache=tmp_path / "cache",
     )
     created.client_dir.mkdir(parents=True)
     return created
 
 
 @pytest.fixture
-def configured(tmp_path: Path, kubeconfig: Path, temporal_address: str, monkeypatch: pytest.MonkeyPatch) -> Configured:
-    """The user's environment: programs on PATH, and a kubeconfig in which the cluster has another name."""
+def configured(
+    tmp_path: Path, kubeconfig: Path, temporal_address: str, monkeypatch: pytest.MonkeyPatch
+) -> Configured:
+    """The user's environment: programs on PATH, and a kubeconfig in which the cluster has another
+    name."""
     programs = tmp_path / "bin"
     programs.mkdir()
     real = Path(os.environ.get("INFERRUN_BIN", kubeconfig.parent / "bin"))
@@ -66,8 +73,12 @@ def test_detaching_removes_only_what_was_written(configured: Configured, layout:
     existing_cluster.attach(configured, layout)
 
 
-def test_an_unknown_context_is_reported_with_a_command_that_lists_them(configured: Configured, layout: Layout) -> None:
-    other = Configured(context="kind-other", temporal=configured.temporal, namespace="default", ui="")
+def test_an_unknown_context_is_reported_with_a_command_that_lists_them(
+    configured: Configured, layout: Layout
+) -> None:
+    other = Configured(
+        context="kind-other", temporal=configured.temporal, namespace="default", ui=""
+    )
     with pytest.raises(DevClusterError) as caught:
         existing_cluster.attach(other, layout)
     assert "kubectl config get-contexts" in caught.value.fix

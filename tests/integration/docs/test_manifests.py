@@ -10,4 +10,6 @@ STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
 async def test_every_documented_resource_is_accepted(api: KubeClient) -> None:
     for manifest in manifests():
         placed: Json = {**manifest, "metadata": {**manifest["metadata"], "namespace": "default"}}
-        await api.create(RUNS if placed["kind"] == "InferenceRun" else CONFIGS, "default", placed, **STRICT)
+        await api.create(
+            RUNS if placed["kind"] == "InferenceRun" else CONFIGS, "default", placed, **STRICT
+        )

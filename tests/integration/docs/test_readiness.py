@@ -41,7 +41,9 @@ async def team(space: RunSpace) -> RunSpace:
     await space.create_config("iris")
     await space.create("iris-monday")
     await space.create("iris-nightly", schedule="0 2 * * *")
-    await space.create("iris-november", configRef=None, backfill={"schedule": "iris-nightly", **TIMES})
+    await space.create(
+        "iris-november", configRef=None, backfill={"schedule": "iris-nightly", **TIMES}
+    )
     return space
 
 
@@ -51,14 +53,17 @@ def test_every_command_is_executed(team: RunSpace) -> None:
     failed, executed = {}, 0
     for span in [*spans(USERS, 2, 4), *spans(OPERATORS, 2)]:
         program, *words = shlex.split(span.replace("team-a", team.name))
-        if program not in PROGRAMS or words[0] == "doctor":  # which needs an installation, and has tests of its own
+        # which needs an installation, and has tests of its own
+        if program not in PROGRAMS or words[0] == "doctor":
             continue
         words += ["--kubeconfig", str(team.kubeconfig)]
         if program == "inferrun":
             printed = run_command(*words)
             code, text = int(printed.code), printed.err
         else:
-            ended = subprocess.run([kubectl, *words], capture_output=True, text=True, check=False, timeout=60)
+            ended = subprocess.run(
+                [kubectl, *words], capture_output=True, text=True, check=False, timeout=60
+            )
             code, text = ended.returncode, ended.stderr
         executed += 1
         if code:
@@ -68,7 +73,10 @@ def test_every_command_is_executed(team: RunSpace) -> None:
 
 
 def test_every_field_and_setting_exists() -> None:
-    specs = [one()["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for one in (inference_run, inference_config)]
+    specs = [
+        one()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        for one in (inference_run, inference_config)
+    ]
     settings = {field.alias or name for name, field in Defaults.model_fields.items()}
     for span in [*spans(USERS, 1, 3)]:
         found = [one["properties"]["spec"] for one in specs]
@@ -79,7 +87,10 @@ def test_every_field_and_setting_exists() -> None:
 
 def test_every_value_exists() -> None:
     known = {row[0].strip("`") for row in chart.rows(chart.VALUES.read_text(encoding="utf-8"))}
-    values = [*spans(OPERATORS, 1, 3), *(span for span in spans(OPERATORS, 4) if not span.startswith(PROGRAMS))]
+    values = [
+        *spans(OPERATORS, 1, 3),
+        *(span for span in spans(OPERATORS, 4) if not span.startswith(PROGRAMS)),
+    ]
     for span in values:
         name = span.split("=")[0]
         assert any(one == name or one.startswith(f"{name}.") for one in known), span
@@ -87,6 +98,8 @@ def test_every_value_exists() -> None:
 
 def test_every_metric_exists() -> None:
     reference = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
-    named = [span for span in [*spans(USERS, 2), *spans(OPERATORS, 2)] if span.startswith("inferrun_")]
+    named = [
+        span for span in [*spans(USERS, 2), *spans(OPERATORS, 2)] if span.startswith("inferrun_")
+    ]
     assert len(named) >= 8
     assert [name for name in named if f"| `{name}` |" not in reference] == []

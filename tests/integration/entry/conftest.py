@@ -1,4 +1,5 @@
-"""A worker that serves a namespace, and other programs with access to the same Temporal namespace."""
+"""A worker that serves a namespace, and other programs with access to the same Temporal
+namespace."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +30,17 @@ from tests.integration.shim.conftest import (
 from tests.integration.waiting import until
 from worker.composition import WorkerProcess
 
-__all__ = ["api", "far_side", "namespace", "other_temporal", "schedules", "start_shim", "until", "wire", "workflows"]
+__all__ = [
+    "api",
+    "far_side",
+    "namespace",
+    "other_temporal",
+    "schedules",
+    "start_shim",
+    "until",
+    "wire",
+    "workflows",
+]
 
 
 @pytest.fixture
@@ -47,7 +58,9 @@ async def temporal(plane: ControlPlane) -> Client:
 
 
 @pytest.fixture
-async def served(plane: ControlPlane, temporal: Client, namespace: str, tmp_path: Path) -> AsyncIterator[WorkerProcess]:
+async def served(
+    plane: ControlPlane, temporal: Client, namespace: str, tmp_path: Path
+) -> AsyncIterator[WorkerProcess]:
     """A worker on a task queue of its own, which serves this namespace."""
     settings = ControlSettings.read(
         {
@@ -59,7 +72,11 @@ async def served(plane: ControlPlane, temporal: Client, namespace: str, tmp_path
     )
     own = await connect(kubeconfig=plane.kubeconfig)
     process = WorkerProcess(
-        settings, api=own, client=temporal, installation=namespace, defaults=DefaultsFolder(tmp_path)
+        settings,
+        api=own,
+        client=temporal,
+        installation=namespace,
+        defaults=DefaultsFolder(tmp_path),
     )
     stopped = asyncio.Event()
     running = asyncio.create_task(process.run_until(stopped))
@@ -75,13 +92,17 @@ async def served(plane: ControlPlane, temporal: Client, namespace: str, tmp_path
 
 
 @pytest.fixture
-async def victim(api: KubeClient, namespace: str, served: WorkerProcess, workflows: RunWorkflows) -> InferenceRun:
+async def victim(
+    api: KubeClient, namespace: str, served: WorkerProcess, workflows: RunWorkflows
+) -> InferenceRun:
     """A run in progress, with a Job that no node will ever execute, and a time limit."""
     assert served.is_ready
     config = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "absent:1"}
     metadata = {"namespace": namespace}
     base = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig"}
-    await api.create(CONFIGS, namespace, {**base, "metadata": {**metadata, "name": "iris"}, "spec": config})
+    await api.create(
+        CONFIGS, namespace, {**base, "metadata": {**metadata, "name": "iris"}, "spec": config}
+    )
     body = {**base, "kind": "InferenceRun", "metadata": {**metadata, "name": "victim"}}
     spec = {"configRef": {"name": "iris"}, "timeoutSeconds": 600, "pendingTimeoutSeconds": 600}
     run = parse_run(await api.create(RUNS, namespace, {**body, "spec": spec}))

@@ -1,4 +1,5 @@
-"""What a program with access to the Temporal namespace cannot do, on a real Temporal server and a real API server."""
+"""What a program with access to the Temporal namespace cannot do, on a real Temporal server and a
+real API server."""
 
 import asyncio
 import uuid
@@ -40,7 +41,8 @@ Handle = WorkflowHandle[Any, Any]  # Any: workflows are started by name
 
 @workflow.defn(name=messages.RUN_WORKFLOW, sandboxed=False)
 class Impostor:
-    """A workflow of another program, with the type of ours, that calls our activities on our task queue."""
+    """A workflow of another program, with the type of ours, that calls our activities on our task
+    queue."""
 
     @workflow.run
     async def run(self, name: str, argument: dict[str, Any], task_queue: str) -> Any:  # Any: JSON
@@ -64,7 +66,11 @@ def some_id() -> str:
 
 
 ATTACKS: dict[str, dict[str, Any]] = {
-    activity_options.RECORD.name: {"phase": "Succeeded", "reason": "Succeeded", "message": "forged"},
+    activity_options.RECORD.name: {
+        "phase": "Succeeded",
+        "reason": "Succeeded",
+        "message": "forged",
+    },
     activity_options.PUBLISH.name: {"phase": "Running", "reason": "Running", "message": "forged"},
     activity_options.STOP_LAUNCH.name: {"grace_seconds": 0, "snapshot": ""},
     activity_options.INSPECT.name: {"snapshot": "", "seconds_left": 1},
@@ -78,14 +84,25 @@ ATTACKS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("is_id_forged", [False, True])
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_no_other_workflow_can_call_an_activity(
-    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun, *, name: str, is_id_forged: bool
+    api: KubeClient,
+    temporal: Client,
+    namespace: str,
+    victim: InferenceRun,
+    *,
+    name: str,
+    is_id_forged: bool,
 ) -> None:
     assert victim.status.job_status is not None
     job = {"job_name": victim.status.job_status.name, "job_uid": victim.status.job_status.uid}
     argument = {"run": victim.ref.model_dump(), **job, **ATTACKS[name]}
     identity = recover_workflow_id(run_workflow_id(victim.ref)) if is_id_forged else some_id()
     queue = f"theirs-{uuid.uuid4().hex[:8]}"
-    async with Worker(temporal, task_queue=queue, workflows=[Impostor], workflow_runner=UnsandboxedWorkflowRunner()):
+    async with Worker(
+        temporal,
+        task_queue=queue,
+        workflows=[Impostor],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    ):
         handle = await temporal.start_workflow(
             messages.RUN_WORKFLOW, args=[name, argument, namespace], id=identity, task_queue=queue
         )
@@ -103,7 +120,9 @@ async def test_a_schedule_with_a_memo_that_cannot_be_read_is_left_alone(
         action=ScheduleActionStartWorkflow(WORKFLOW_TYPE, {}, id="foreign", task_queue=namespace),
         spec=ScheduleSpec(),
     )
-    handle = await temporal.create_schedule(schedule_id(parent), foreign, memo={"installation": unreadable})
+    handle = await temporal.create_schedule(
+        schedule_id(parent), foreign, memo={"installation": unreadable}
+    )
     deleter = ScheduleDeleter(temporal, RunStore(api), installation=namespace)
     async with asyncio.timeout(WAIT_SECONDS):
         await deleter.delete_schedule(DeleteScheduleInput(parent=parent))

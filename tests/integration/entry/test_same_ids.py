@@ -1,4 +1,5 @@
-"""The same id means the same run, also after its resource was deleted, whatever characters the id has."""
+"""The same id means the same run, also after its resource was deleted, whatever characters the id
+has."""
 
 import asyncio
 
@@ -18,11 +19,16 @@ IDS = ("plain-1", "corp\\anna-2", "o'brien-2", "end-2'", "'start", 'say "hi"-2',
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("served")
-async def test_an_id_is_executed_once(api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim) -> None:
+async def test_an_id_is_executed_once(
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
+) -> None:
     async def submit(workflow_id: str, *, timeout_seconds: int = 60) -> ApplicationError:
-        """How the submission ends: nothing but its cancellation ends the run, which has no config."""
+        """How the submission ends: nothing but its cancellation ends the run, which has no
+        config."""
         request = {"namespace": namespace, "configRef": "none", "timeoutSeconds": timeout_seconds}
-        handle = await temporal.start_workflow(WORKFLOW_TYPE, request, id=workflow_id, task_queue=namespace)
+        handle = await temporal.start_workflow(
+            WORKFLOW_TYPE, request, id=workflow_id, task_queue=namespace
+        )
         with pytest.raises(WorkflowFailureError) as failed:
             await asyncio.wait_for(handle.result(), 60)
         assert isinstance(failed.value.cause, ApplicationError)
@@ -41,7 +47,9 @@ async def test_an_id_is_executed_once(api: KubeClient, namespace: str, temporal:
             workflow_id = f"{part}{namespace}{part}"
             first, _ = await asyncio.gather(submit(workflow_id), cancel(workflow_id))
             assert first.type == "Cancelled"
-            await api.delete(RUNS, namespace, submitted_run_name(workflow_id), uid=first.details[0]["uid"])
+            await api.delete(
+                RUNS, namespace, submitted_run_name(workflow_id), uid=first.details[0]["uid"]
+            )
             again = await submit(workflow_id)
             assert (again.type, again.details) == ("Cancelled", first.details), f"{number}: {part}"
             other = await submit(workflow_id, timeout_seconds=61)

@@ -1,4 +1,5 @@
-"""Chained runs from end to end: real servers, a real shim and worker, and containers that are real processes of the runner."""
+"""Chained runs from end to end: real servers, a real shim and worker, and containers that are real
+processes of the runner."""
 
 import json
 import time
@@ -39,8 +40,14 @@ class Chains:
     ) -> None:  # Any: fields of a spec
         """Create a config; with `reads`, of runs that read the output of another one."""
         storage = {**FILES, "input": {"run": reads}} if reads else FILES
-        kserve = {"modelName": "sum", "modelUrl": self.model.url + "/v2/models/sum/infer", "protocolVersion": "v2"}
-        await create_config(self.world.api, NAMESPACE, name, storage=storage, kserve=kserve, backoffLimit=0, **spec)
+        kserve = {
+            "modelName": "sum",
+            "modelUrl": self.model.url + "/v2/models/sum/infer",
+            "protocolVersion": "v2",
+        }
+        await create_config(
+            self.world.api, NAMESPACE, name, storage=storage, kserve=kserve, backoffLimit=0, **spec
+        )
 
     async def run(self, name: str, *, config: str, **spec: Any) -> Object:  # Any: as above
         """Create a run."""
@@ -52,21 +59,32 @@ class Chains:
         status: dict[str, Any] = found.get("status") or {}
         return status
 
-    async def until(self, name: str, phase: str, reason: str, *, seconds: float = 60) -> dict[str, Any]:  # Any: JSON
+    # Any: JSON
+    async def until(
+        self, name: str, phase: str, reason: str, *, seconds: float = 60
+    ) -> dict[str, Any]:
         """Wait until a run is in that phase for that reason."""
 
         async def is_so() -> bool:
             status = self.status(name)
             return (status.get("phase"), status.get("reason")) == (phase, reason)
 
-        await until(f"{name} to be {phase} ({reason}), it is {self.status(name)}", is_so, seconds=seconds)
+        await until(
+            f"{name} to be {phase} ({reason}), it is {self.status(name)}", is_so, seconds=seconds
+        )
         return self.status(name)
 
     def results(self, name: str) -> list[dict[str, Any]]:  # Any: JSON
         """The results of a run, in order."""
-        folder = self.disk.claim("data") / self.status(name)["output"]["location"].removeprefix("data/")
+        folder = self.disk.claim("data") / self.status(name)["output"]["location"].removeprefix(
+            "data/"
+        )
         parts = json.loads((folder / "manifest.json").read_text())["parts"]
-        return [json.loads(line) for part in parts for line in (folder / part["file"]).read_text().splitlines()]
+        return [
+            json.loads(line)
+            for part in parts
+            for line in (folder / part["file"]).read_text().splitlines()
+        ]
 
 
 @pytest.fixture
@@ -78,7 +96,9 @@ async def chains(tmp_path: Path) -> AsyncIterator[Chains]:
         ground = await stack.enter_async_context(world(tmp_path, behave=None))
         await stack.enter_async_context(ground.installation(NAMESPACE))
         disk = Disk(tmp_path)
-        rows = "".join(f'{{"custom_id": "c{row}", "inputs": [{row}, 0.5]}}\n' for row in range(ROWS))
+        rows = "".join(
+            f'{{"custom_id": "c{row}", "inputs": [{row}, 0.5]}}\n' for row in range(ROWS)
+        )
         (disk.claim("data") / "rows.jsonl").write_text(rows)
         await stack.enter_async_context(runner_node(ground.plane.kubeconfig, disk=disk))
         yield Chains(ground, disk, model)

@@ -1,4 +1,5 @@
-"""Runs and namespaces are deleted at any moment while shim, worker and Temporal are down: nothing is left afterwards."""
+"""Runs and namespaces are deleted at any moment while shim, worker and Temporal are down: nothing
+is left afterwards."""
 
 import asyncio
 from dataclasses import dataclass
@@ -27,8 +28,19 @@ SECONDS = 180.0
 WORKFLOWS = ("InferenceRun", "InferenceRunCleanup", "SubmitInferenceRun")
 OPEN = f"ExecutionStatus = 'Running' AND WorkflowType IN {WORKFLOWS}"
 
-MOMENTS = ("new", "waits", "starts", "running", "fails", "suspended", "ended", "autodeleted", "scheduled")
-"""What a run is doing when everything goes down. `new`: it is created only then. `fails`: it waits for its next attempt."""
+MOMENTS = (
+    "new",
+    "waits",
+    "starts",
+    "running",
+    "fails",
+    "suspended",
+    "ended",
+    "autodeleted",
+    "scheduled",
+)
+"""What a run is doing when everything goes down. `new`: it is created only then. `fails`: it waits
+for its next attempt."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,10 @@ class Place:
         )
         if self.moment != "waits":
             await create_config(api, self.namespace, "iris", **more)
-        specs: dict[str, dict[str, Any]] = {"suspended": {"suspend": True}, "scheduled": {"schedule": "0 0 1 1 *"}}
+        specs: dict[str, dict[str, Any]] = {
+            "suspended": {"suspend": True},
+            "scheduled": {"schedule": "0 0 1 1 *"},
+        }
         spec = specs.get(self.moment, {})
         config = "absent" if self.moment == "waits" else "iris"
         await create_run(api, self.namespace, self.name, config=config, **spec)
@@ -75,7 +90,12 @@ class Place:
         if self.moment == "new":
             return
         await self.create()
-        await until(f"{self.namespace} is at its moment", self._is_reached, seconds=SECONDS, now=lambda: self.status)
+        await until(
+            f"{self.namespace} is at its moment",
+            self._is_reached,
+            seconds=SECONDS,
+            now=lambda: self.status,
+        )
         if self.moment == "scheduled":
             await self._fire()
 
@@ -124,14 +144,19 @@ class Place:
         recorder = self.ground.recorder
         found = [
             f"{kind} {name}"
-            for kind, informer in (("run", recorder.runs), ("Job", recorder.jobs), ("Pod", recorder.pods))
+            for kind, informer in (
+                ("run", recorder.runs),
+                ("Job", recorder.jobs),
+                ("Pod", recorder.pods),
+            )
             for (namespace, name), _ in informer.items()
             if namespace == self.namespace
         ]
         found += [
             f"ConfigMap {name}"
             for (namespace, name), item in recorder.config_maps.items()
-            if namespace == self.namespace and wellknown.LABEL_RUN_UID in (item["metadata"].get("labels") or {})
+            if namespace == self.namespace
+            and wellknown.LABEL_RUN_UID in (item["metadata"].get("labels") or {})
         ]
         return found
 
@@ -143,7 +168,9 @@ def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT00
         return Container(unschedulable_for=3600)
     if moment == "fails":
         return Container(exit_code=4, message=failure_message())
-    return Container(message=success_message(), ends_after=0.1 if moment in ("ended", "autodeleted") else None)
+    return Container(
+        message=success_message(), ends_after=0.1 if moment in ("ended", "autodeleted") else None
+    )
 
 
 class OpenWork:
@@ -172,7 +199,8 @@ async def _stop(servers: Servers, installation: Installation) -> None:
 
 
 async def _start(servers: Servers, installation: Installation, *, temporal: Client) -> None:
-    """Programs end if Temporal does not answer for a while, and are started again: on a busy machine, more than once."""
+    """Programs end if Temporal does not answer for a while, and are started again: on a busy
+    machine, more than once."""
     servers.start("temporal")
     await until("Temporal answers", temporal.count_workflows, seconds=SECONDS)
     for program in installation.programs:
@@ -180,7 +208,9 @@ async def _start(servers: Servers, installation: Installation, *, temporal: Clie
 
 
 @pytest.mark.parametrize("target", ["run", "namespace"])
-async def test_nothing_is_left_of_what_was_deleted_while_everything_was_down(tmp_path: Path, target: str) -> None:
+async def test_nothing_is_left_of_what_was_deleted_while_everything_was_down(
+    tmp_path: Path, target: str
+) -> None:
     async with (
         world(tmp_path, behave=behave) as ground,
         ground.installation(SYSTEM, WATCH_NAMESPACE="") as installation,
@@ -198,7 +228,10 @@ async def test_nothing_is_left_of_what_was_deleted_while_everything_was_down(tmp
             await _start(servers, installation, temporal=ground.temporal)
             work = OpenWork(ground)
             await until(
-                "no workflow is open, and no schedule exists", work.is_none, seconds=SECONDS, now=lambda: work.last
+                "no workflow is open, and no schedule exists",
+                work.is_none,
+                seconds=SECONDS,
+                now=lambda: work.last,
             )
             assert [place.left() for place in places] == [[] for _ in places]
             assert {code for program in installation.programs for code in program.ends} == {-9}

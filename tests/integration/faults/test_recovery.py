@@ -1,4 +1,5 @@
-"""Runs that are running are adopted when Temporal forgets them; `make recovery` tries it with a thousand."""
+"""Runs that are running are adopted when Temporal forgets them; `make recovery` tries it with a
+thousand."""
 
 from pathlib import Path
 
@@ -12,7 +13,9 @@ RUNS = 12
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_running_jobs_are_adopted_when_temporal_forgets_them(tmp_path: Path, kind: str) -> None:
+async def test_running_jobs_are_adopted_when_temporal_forgets_them(
+    tmp_path: Path, kind: str
+) -> None:
     finding = await recover(tmp_path, kind=kind, count=RUNS)
 
     assert finding.problems == []

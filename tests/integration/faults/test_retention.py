@@ -1,4 +1,5 @@
-"""Runs, schedules and submissions when Temporal keeps a closed workflow for two seconds: nothing runs twice, and no status changes.
+"""Runs, schedules and submissions when Temporal keeps a closed workflow for two seconds: nothing
+runs twice, and no status changes.
 
 Temporal's API accepts no retention of less than an hour, so its database is changed.
 """
@@ -26,12 +27,14 @@ pytestmark = pytest.mark.thorough
 
 NAMESPACE = "retention"
 LONG, FINISHED, RETRY, SUBMITTED, EVERY_MINUTE = (
-    f"c{number:05d}q-{name}" for number, name in enumerate(("long", "finished", "retry", "submitted", "every-minute"))
+    f"c{number:05d}q-{name}"
+    for number, name in enumerate(("long", "finished", "retry", "submitted", "every-minute"))
 )
 SECONDS = 180
 
 A_DAY, TWO_SECONDS = b"\x08\x80\xa3\x05", b"\x08\x82\x80\x00"
-"""The development server's retention, and a shorter one, as protobuf encodes a duration; in as many bytes."""
+"""The development server's retention, and a shorter one, as protobuf encodes a duration; in as many
+bytes."""
 
 FLAGS = ('history.retentionTimerJitterDuration="0s"', "limit.historyCount.suggestContinueAsNew=40")
 
@@ -45,9 +48,14 @@ async def shorten_retention(ground: World, servers: Servers) -> None:
     with sqlite3.connect(ground.folder / "temporal.db") as database:
         ((data,),) = database.execute("select data from namespaces where name = 'default'")
         assert data.count(A_DAY) == 1
-        database.execute("update namespaces set data = ? where name = 'default'", [data.replace(A_DAY, TWO_SECONDS)])
+        database.execute(
+            "update namespaces set data = ? where name = 'default'",
+            [data.replace(A_DAY, TWO_SECONDS)],
+        )
     database.close()
-    servers.start("temporal", *(word for flag in FLAGS for word in ("--dynamic-config-value", flag)))
+    servers.start(
+        "temporal", *(word for flag in FLAGS for word in ("--dynamic-config-value", flag))
+    )
     await until("Temporal answers", ground.temporal.count_workflows, seconds=SECONDS)
 
 
@@ -79,10 +87,13 @@ async def live(ground: World) -> None:
         return {uid: run for uid, run in runs.items() if run.name != EVERY_MINUTE}
 
     async def until_phase(name: str, phase: str) -> None:
-        await until(f"{name} is {phase}", lambda: status(name).get("phase") == phase, seconds=SECONDS)
+        await until(
+            f"{name} is {phase}", lambda: status(name).get("phase") == phase, seconds=SECONDS
+        )
 
     async def until_forgotten(identity: str, link: str | None = None) -> None:
-        handle: WorkflowHandle[Any, Any] = temporal.get_workflow_handle(identity, run_id=link)  # Any: started by name
+        # Any: started by name
+        handle: WorkflowHandle[Any, Any] = temporal.get_workflow_handle(identity, run_id=link)
 
         async def is_forgotten() -> bool:
             try:
@@ -104,7 +115,12 @@ async def live(ground: World) -> None:
     async with ground.installation(NAMESPACE, POLLING_INTERVAL="5") as installation:
         await create_config(api, NAMESPACE, "iris")
         await create_run(
-            api, NAMESPACE, EVERY_MINUTE, config="iris", schedule="* * * * *", successfulJobsHistoryLimit=0
+            api,
+            NAMESPACE,
+            EVERY_MINUTE,
+            config="iris",
+            schedule="* * * * *",
+            successfulJobsHistoryLimit=0,
         )
         await create_run(api, NAMESPACE, LONG, config="iris")
         await create_run(api, NAMESPACE, FINISHED, config="iris")
@@ -124,7 +140,11 @@ async def live(ground: World) -> None:
             links[(await temporal.get_workflow_handle(identity).describe()).run_id] = None
             return len(links) == 3
 
-        await until("the workflow of the long run was continued as new twice", is_third_link, seconds=SECONDS)
+        await until(
+            "the workflow of the long run was continued as new twice",
+            is_third_link,
+            seconds=SECONDS,
+        )
         for link in list(links)[:2]:
             await until_forgotten(identity, link)
 

@@ -1,4 +1,5 @@
-"""A week of nightly runs in fast motion: schedules that fire every minute have their seven nights in seven minutes."""
+"""A week of nightly runs in fast motion: schedules that fire every minute have their seven nights
+in seven minutes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +28,8 @@ SETTLED_NIGHT = 4
 NIGHTS = 7
 SECONDS = 600
 MEMORY_MIB = 32
-"""By which a program may grow from 200 runs to 350: the worker's caches still fill (11 MiB at most were measured)."""
+"""By which a program may grow from 200 runs to 350: the worker's caches still fill (11 MiB at most
+were measured)."""
 
 
 async def test_a_week_of_nightly_runs_leaves_no_more_than_four_nights(tmp_path: Path) -> None:
@@ -58,16 +60,31 @@ async def test_a_week_of_nightly_runs_leaves_no_more_than_four_nights(tmp_path: 
 
 
 async def _night(ground: World, number: int) -> None:
-    """Wait until all runs of so many nights have ended, and those that are not kept are gone, with their objects."""
+    """Wait until all runs of so many nights have ended, and those that are not kept are gone, with
+    their objects."""
 
     async def is_over() -> bool:
         runs = [item for _, item in ground.recorder.runs.items()]
-        times = [((run.get("status") or {}).get("times") or {}).get("started", 0) for run in runs if _fires(run)]
+        times = [
+            ((run.get("status") or {}).get("times") or {}).get("started", 0)
+            for run in runs
+            if _fires(run)
+        ]
         children = [run for run in runs if not _fires(run)]
         is_quiet = len(children) <= SCHEDULES * KEPT and all(has_ended(run) for run in children)
-        present = [_run_uids(one) for one in (ground.recorder.jobs, ground.recorder.pods, ground.recorder.config_maps)]
-        is_quiet = is_quiet and set().union(*present) <= {run["metadata"]["uid"] for run in children}
-        return is_quiet and len(times) == SCHEDULES and min(times) >= number and not await _open_workflows(ground)
+        present = [
+            _run_uids(one)
+            for one in (ground.recorder.jobs, ground.recorder.pods, ground.recorder.config_maps)
+        ]
+        is_quiet = is_quiet and set().union(*present) <= {
+            run["metadata"]["uid"] for run in children
+        }
+        return (
+            is_quiet
+            and len(times) == SCHEDULES
+            and min(times) >= number
+            and not await _open_workflows(ground)
+        )
 
     await until(f"night {number} is over", is_over, seconds=SECONDS)
 
@@ -103,4 +120,8 @@ async def _left(ground: World) -> dict[str, object]:
 
 def _memory(installation: Installation) -> dict[str, float]:
     found = {program.name: program.process for program in installation.programs}
-    return {name: memory_mib(process.pid, "VmRSS") for name, process in found.items() if process is not None}
+    return {
+        name: memory_mib(process.pid, "VmRSS")
+        for name, process in found.items()
+        if process is not None
+    }

@@ -1,4 +1,5 @@
-"""KServe as the product sees it: definitions that come and go, and objects whose status a test plays."""
+"""KServe as the product sees it: definitions that come and go, and objects whose status a test
+plays."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +12,12 @@ from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
 from inferrun.kube.objects import CONFIGS, RUNS, SERVICES, Resource
 from inferrun.resources import InferenceRun, parse_run
 from tests.definitions import DEFINITIONS
-from tests.integration.kserve.definitions import Json, cluster_serving_runtime, inference_service, llm_inference_service
+from tests.integration.kserve.definitions import (
+    Json,
+    cluster_serving_runtime,
+    inference_service,
+    llm_inference_service,
+)
 
 INFERENCE_SERVICES = Resource(f"{GROUP}/v1beta1", "inferenceservices")
 LLM_SERVICES = Resource(f"{GROUP}/v1alpha2", "llminferenceservices")
@@ -23,7 +29,11 @@ LEFT_ALONE = {"krateo.io/paused": "true"}
 
 async def install(api: KubeClient, *definitions: Json) -> None:
     """Install KServe's definitions, and wait until they are served."""
-    wanted = definitions or (inference_service(), llm_inference_service(), cluster_serving_runtime())
+    wanted = definitions or (
+        inference_service(),
+        llm_inference_service(),
+        cluster_serving_runtime(),
+    )
     for definition in wanted:
         try:
             await api.create(DEFINITIONS, None, definition)
@@ -45,13 +55,16 @@ def wanted_kinds(definitions: tuple[Json, ...]) -> set[str]:
 
 
 async def uninstall(api: KubeClient) -> None:
-    """Remove the definitions with all their objects, and wait until they are not served any more."""
+    """Remove the definitions with all their objects, and wait until they are not served any
+    more."""
     for definition in (inference_service(), llm_inference_service(), cluster_serving_runtime()):
         try:
             stored = await api.get(DEFINITIONS, None, definition["metadata"]["name"])
         except NotFound:
             continue
-        await api.delete(DEFINITIONS, "", definition["metadata"]["name"], uid=stored["metadata"]["uid"])
+        await api.delete(
+            DEFINITIONS, "", definition["metadata"]["name"], uid=stored["metadata"]["uid"]
+        )
     async with asyncio.timeout(60):
         while await served_kinds(api):  # noqa: ASYNC110 -- as above
             await asyncio.sleep(0.1)
@@ -73,14 +86,23 @@ async def apply(api: KubeClient, namespace: str, item: Json) -> Json:
         "namespace": namespace,
         "annotations": item["metadata"].get("annotations") or {},
     }
-    body = {"apiVersion": resource.group_version, "kind": item["kind"], "metadata": metadata, "spec": item["spec"]}
+    body = {
+        "apiVersion": resource.group_version,
+        "kind": item["kind"],
+        "metadata": metadata,
+        "spec": item["spec"],
+    }
     try:
         stored = await api.create(resource, namespace, body)
     except AlreadyExists:
-        stored = await api.patch(resource, namespace, name, {"metadata": metadata, "spec": item["spec"]})
+        stored = await api.patch(
+            resource, namespace, name, {"metadata": metadata, "spec": item["spec"]}
+        )
     status = {**dict.fromkeys(stored.get("status") or {}), **item.get("status", {})}
     status["observedGeneration"] = stored["metadata"]["generation"]
-    return await api.patch(resource, namespace, name, {"status": _moved(status, namespace)}, sub="status")
+    return await api.patch(
+        resource, namespace, name, {"status": _moved(status, namespace)}, sub="status"
+    )
 
 
 def _moved(value: Any, namespace: str) -> Any:  # Any: JSON
@@ -102,7 +124,11 @@ async def create_deployment(api: KubeClient, namespace: str, name: str, **spec: 
     """A Deployment as KServe makes one, whose Pods never start."""
     pod = {
         "containers": [
-            {"name": "kserve-container", "image": "localhost/inferrun-tests/absent:1", "imagePullPolicy": "Never"}
+            {
+                "name": "kserve-container",
+                "image": "localhost/inferrun-tests/absent:1",
+                "imagePullPolicy": "Never",
+            }
         ]
     }
     template = {"metadata": {"labels": {"app": name}}, "spec": pod}
@@ -116,9 +142,9 @@ async def change_deployment(
     """Change it, and wait until its controller has written such a status for this generation."""
     found = await api.patch(DEPLOYMENTS, namespace, name, {"spec": spec})
     async with asyncio.timeout(60):
-        while (found.get("status") or {}).get("observedGeneration") != found["metadata"]["generation"] or not until(
-            found["status"]
-        ):
+        while (found.get("status") or {}).get("observedGeneration") != found["metadata"][
+            "generation"
+        ] or not until(found["status"]):
             await asyncio.sleep(0.1)
             found = await api.get(DEPLOYMENTS, namespace, name)
 
@@ -132,11 +158,18 @@ async def create_config(api: KubeClient, namespace: str, name: str = "iris", **k
         "kserve": kserve,
     }
     metadata = {"name": name, "namespace": namespace, "annotations": LEFT_ALONE}
-    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": metadata, "spec": spec}
+    body = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceConfig",
+        "metadata": metadata,
+        "spec": spec,
+    }
     await api.create(CONFIGS, namespace, body)
 
 
-async def create_run(api: KubeClient, namespace: str, name: str = "run", **spec: Any) -> InferenceRun:
+async def create_run(
+    api: KubeClient, namespace: str, name: str = "run", **spec: Any
+) -> InferenceRun:
     """A run of that config."""
     body = {
         "apiVersion": "ai.krateo.io/v1",

@@ -1,4 +1,5 @@
-"""An API server without a node, on which KServe's definitions are installed and removed; no controller writes to its objects.
+"""An API server without a node, on which KServe's definitions are installed and removed; no
+controller writes to its objects.
 
 The shared development cluster is not used, because other tests must not see kinds come and go.
 """
@@ -20,7 +21,16 @@ from tests.integration.shim.conftest import (
     workflows,
 )
 
-__all__ = ["api", "far_side", "namespace", "schedules", "start_shim", "temporal", "wire", "workflows"]
+__all__ = [
+    "api",
+    "far_side",
+    "namespace",
+    "schedules",
+    "start_shim",
+    "temporal",
+    "wire",
+    "workflows",
+]
 
 
 @pytest.fixture

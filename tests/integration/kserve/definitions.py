@@ -1,5 +1,6 @@
-"""CustomResourceDefinitions for KServe's kinds, written for these tests: the names and versions that KServe serves, with the shapes
-of the statuses that its controllers write. Specs are free-form, because the product reads only some of their fields.
+"""CustomResourceDefinitions for KServe's kinds, written for these tests: the names and versions
+that KServe serves, with the shapes of the statuses that its controllers write. Specs are free-form,
+because the product reads only some of their fields.
 """
 
 from typing import Any
@@ -14,7 +15,11 @@ NUMBER: Json = {"type": "integer"}
 
 
 def _object(**properties: Json) -> Json:
-    return {"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "type": "object",
+        "properties": properties,
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
 
 
 def _list(items: Json) -> Json:
@@ -27,7 +32,10 @@ def _choice(*values: str) -> Json:
 
 ADDRESS = _object(name=TEXT, url=TEXT, CACerts=TEXT)
 CONDITIONS = _list(
-    {**_object(type=TEXT, status=TEXT, reason=TEXT, message=TEXT, severity=TEXT), "required": ["type", "status"]}
+    {
+        **_object(type=TEXT, status=TEXT, reason=TEXT, message=TEXT, severity=TEXT),
+        "required": ["type", "status"],
+    }
 )
 STATES = _choice("", "Pending", "Standby", "Loading", "Loaded", "FailedToLoad")
 MODEL_STATUS = _object(
@@ -37,7 +45,12 @@ MODEL_STATUS = _object(
     lastFailureInfo=_object(reason=TEXT, message=TEXT, exitCode=NUMBER),
 )
 COMPONENT = _object(
-    address=ADDRESS, url=TEXT, restUrl=TEXT, grpcUrl=TEXT, latestReadyRevision=TEXT, latestRolledoutRevision=TEXT
+    address=ADDRESS,
+    url=TEXT,
+    restUrl=TEXT,
+    grpcUrl=TEXT,
+    latestReadyRevision=TEXT,
+    latestRolledoutRevision=TEXT,
 )
 INFERENCE_SERVICE_STATUS = _object(
     observedGeneration=NUMBER,
@@ -54,7 +67,11 @@ LLM_STATUS = _object(
     observedGeneration=NUMBER,
     conditions=CONDITIONS,
     address=ADDRESS,
-    addresses=_list(_object(url=TEXT, name=TEXT, CACerts=TEXT, origin=ANYTHING, models=_list(_object(name=TEXT)))),
+    addresses=_list(
+        _object(
+            url=TEXT, name=TEXT, CACerts=TEXT, origin=ANYTHING, models=_list(_object(name=TEXT))
+        )
+    ),
     url=TEXT,
     workloads=ANYTHING,
 )
@@ -66,8 +83,11 @@ def inference_service() -> Json:
 
 
 def llm_inference_service(*versions: str) -> Json:
-    """The definition of LLMInferenceService; by default in the versions that KServe's main branch serves."""
-    return _definition("LLMInferenceService", dict.fromkeys(versions or ("v1alpha1", "v1alpha2"), LLM_STATUS))
+    """The definition of LLMInferenceService; by default in the versions that KServe's main branch
+    serves."""
+    return _definition(
+        "LLMInferenceService", dict.fromkeys(versions or ("v1alpha1", "v1alpha2"), LLM_STATUS)
+    )
 
 
 def cluster_serving_runtime() -> Json:
@@ -84,7 +104,12 @@ def _definition(kind: str, statuses: dict[str, Json], *, scope: str = "Namespace
             "served": True,
             "storage": version == stored,
             "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": ANYTHING, "status": status}}},
+            "schema": {
+                "openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {"spec": ANYTHING, "status": status},
+                }
+            },
         }
         for version, status in statuses.items()
     ]
@@ -97,7 +122,12 @@ def _definition(kind: str, statuses: dict[str, Json], *, scope: str = "Namespace
         },
         "spec": {
             "group": GROUP,
-            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+            },
             "scope": scope,
             "versions": versions,
         },

@@ -1,4 +1,5 @@
-"""`LaunchJob` of a run whose config names an object of KServe, on a real API server: what it waits for, and what its Job gets."""
+"""`LaunchJob` of a run whose config names an object of KServe, on a real API server: what it waits
+for, and what its Job gets."""
 
 import json
 from typing import Any
@@ -60,8 +61,13 @@ class Services(Place):
 
     async def contract_of(self, job_name: str) -> Json:
         """The contract that the Pods of a Job get."""
-        volumes = {one["name"]: one for one in (await self.job(job_name))["spec"]["template"]["spec"]["volumes"]}
-        stored = await self.api.get(CONFIG_MAPS, self.namespace, volumes["contract"]["configMap"]["name"])
+        volumes = {
+            one["name"]: one
+            for one in (await self.job(job_name))["spec"]["template"]["spec"]["volumes"]
+        }
+        stored = await self.api.get(
+            CONFIG_MAPS, self.namespace, volumes["contract"]["configMap"]["name"]
+        )
         found: Json = json.loads(stored["data"]["contract.json"])
         return found
 
@@ -78,11 +84,17 @@ def place(launcher: JobLauncher, api: KubeClient, namespace: str) -> Services:
     return Services(api, namespace, launcher)
 
 
-async def test_without_kserve_a_run_says_what_is_missing_and_other_runs_work(place: Services, no_kserve: None) -> None:
+async def test_without_kserve_a_run_says_what_is_missing_and_other_runs_work(
+    place: Services, no_kserve: None
+) -> None:
     await create_config(place.api, place.namespace, serviceRef=IRIS)
-    await create_config(place.api, place.namespace, "fixed", modelUrl="http://model/v2/models/iris/infer")
+    await create_config(
+        place.api, place.namespace, "fixed", modelUrl="http://model/v2/models/iris/infer"
+    )
     waits = await place.launch(await create_run(place.api, place.namespace))
-    other = await place.launch(await create_run(place.api, place.namespace, "other", configRef={"name": "fixed"}))
+    other = await place.launch(
+        await create_run(place.api, place.namespace, "other", configRef={"name": "fixed"})
+    )
     assert (waits.state, waits.reason) == (LaunchState.WAITING, Reason.KSERVE_NOT_INSTALLED)
     assert waits.message == (
         "kserve.serviceRef needs the kind InferenceService (serving.kserve.io/v1beta1), which this cluster does not serve; "
@@ -97,7 +109,11 @@ async def test_a_run_that_begins_to_wait_says_so_in_an_event(place: Services, ks
     first = await place.launch(run)
     await place.apply(recorded("isvc-standard-stopped"))
     await place.launch(run)
-    found = (await place.api.list(EVENTS, place.namespace, fieldSelector="involvedObject.kind=InferenceRun"))["items"]
+    found = (
+        await place.api.list(
+            EVENTS, place.namespace, fieldSelector="involvedObject.kind=InferenceRun"
+        )
+    )["items"]
     assert [(one["reason"], one["type"], one["message"]) for one in found] == [
         ("ModelNotReady", "Normal", first.message)
     ]
@@ -115,23 +131,43 @@ PREDICTOR = "sklearn-iris-predictor"
 
 
 def is_late(status: Json) -> bool:
-    return any(one.get("reason") == "ProgressDeadlineExceeded" for one in status.get("conditions", []))
+    return any(
+        one.get("reason") == "ProgressDeadlineExceeded" for one in status.get("conditions", [])
+    )
 
 
 async def test_a_failed_load_is_waited_for_and_ends_the_run_when_the_deployment_had_its_time(
     place: Services, kserve: None
 ) -> None:
-    failure = {"reason": "ModelLoadFailed", "message": "model.joblib: unsupported pickle protocol", "exitCode": 1}
+    failure = {
+        "reason": "ModelLoadFailed",
+        "message": "model.joblib: unsupported pickle protocol",
+        "exitCode": 1,
+    }
     model = {"transitionStatus": "BlockedByFailedLoad", "lastFailureInfo": failure}
-    await place.apply(standard(status={"modelStatus": model, "conditions": conditions(Ready="False")}))
+    await place.apply(
+        standard(status={"modelStatus": model, "conditions": conditions(Ready="False")})
+    )
     await create_deployment(place.api, place.namespace, PREDICTOR)
     run = await place.run_of()
     result = await place.launch(run)
-    assert (result.state, result.reason, result.is_unwatched) == (LaunchState.WAITING, Reason.MODEL_NOT_READY, True)
-    assert "ModelLoadFailed: model.joblib: unsupported pickle protocol; the run starts when" in result.message
-    await change_deployment(place.api, place.namespace, PREDICTOR, {"progressDeadlineSeconds": 1}, until=is_late)
+    assert (result.state, result.reason, result.is_unwatched) == (
+        LaunchState.WAITING,
+        Reason.MODEL_NOT_READY,
+        True,
+    )
+    assert (
+        "ModelLoadFailed: model.joblib: unsupported pickle protocol; the run starts when"
+        in result.message
+    )
+    await change_deployment(
+        place.api, place.namespace, PREDICTOR, {"progressDeadlineSeconds": 1}, until=is_late
+    )
     result = await place.refuses(run, Reason.MODEL_FAILED)
-    assert "ModelLoadFailed: model.joblib: unsupported pickle protocol; fix the InferenceService" in result.message
+    assert (
+        "ModelLoadFailed: model.joblib: unsupported pickle protocol; fix the InferenceService"
+        in result.message
+    )
     assert not await place.has_job(run)
 
 
@@ -141,22 +177,38 @@ async def test_a_ready_object_is_waited_for_while_pods_of_its_previous_version_a
     await place.apply(standard())
     await create_service(place.api, place.namespace, PREDICTOR)
     await create_deployment(place.api, place.namespace, PREDICTOR)
-    await change_deployment(place.api, place.namespace, PREDICTOR, {}, until=lambda status: status.get("replicas") == 1)
+    await change_deployment(
+        place.api, place.namespace, PREDICTOR, {}, until=lambda status: status.get("replicas") == 1
+    )
     template = {"template": {"metadata": {"annotations": {"version": "2"}}}}
     await change_deployment(
-        place.api, place.namespace, PREDICTOR, template, until=lambda status: status.get("replicas") == 2
+        place.api,
+        place.namespace,
+        PREDICTOR,
+        template,
+        until=lambda status: status.get("replicas") == 2,
     )
     run = await place.run_of()
     result = await place.launch(run)
-    assert (result.state, result.reason, result.is_unwatched) == (LaunchState.WAITING, Reason.MODEL_NOT_READY, True)
+    assert (result.state, result.reason, result.is_unwatched) == (
+        LaunchState.WAITING,
+        Reason.MODEL_NOT_READY,
+        True,
+    )
     assert "is being updated: 1 of its Pods may be of the previous version" in result.message
     await change_deployment(
-        place.api, place.namespace, PREDICTOR, {"replicas": 0}, until=lambda status: not status.get("replicas")
+        place.api,
+        place.namespace,
+        PREDICTOR,
+        {"replicas": 0},
+        until=lambda status: not status.get("replicas"),
     )
     assert (await place.launch(run)).state is LaunchState.LAUNCHED
 
 
-async def test_a_ready_object_fills_the_contract_and_the_status(place: Services, kserve: None) -> None:
+async def test_a_ready_object_fills_the_contract_and_the_status(
+    place: Services, kserve: None
+) -> None:
     await place.apply(standard())
     await create_service(place.api, place.namespace, "sklearn-iris-predictor")
     run = await place.run_of(modelInputName="input-0")
@@ -168,7 +220,12 @@ async def test_a_ready_object_fills_the_contract_and_the_status(place: Services,
         "modelUrl": url,
         "modelInputName": "input-0",
         "protocolVersion": "v2",
-        "service": {"kind": "InferenceService", "namespace": place.namespace, "name": "sklearn-iris", "generation": 1},
+        "service": {
+            "kind": "InferenceService",
+            "namespace": place.namespace,
+            "name": "sklearn-iris",
+            "generation": 1,
+        },
     }
     assert (await place.status(run))["model"] == {
         "kind": "InferenceService",
@@ -181,10 +238,14 @@ async def test_a_ready_object_fills_the_contract_and_the_status(place: Services,
     }
 
 
-async def test_the_runtime_says_which_protocols_the_model_speaks(place: Services, kserve: None) -> None:
+async def test_the_runtime_says_which_protocols_the_model_speaks(
+    place: Services, kserve: None
+) -> None:
     body = {"metadata": {"name": place.namespace}, "spec": {"protocolVersions": ["v1", "v2"]}}
     made = await place.api.create(
-        RUNTIMES, None, {"apiVersion": RUNTIMES.group_version, "kind": "ClusterServingRuntime", **body}
+        RUNTIMES,
+        None,
+        {"apiVersion": RUNTIMES.group_version, "kind": "ClusterServingRuntime", **body},
     )
     await place.apply(with_model(knative(status={"clusterServingRuntimeName": place.namespace})))
     run = await place.run_of()
@@ -202,20 +263,27 @@ async def test_every_launch_resolves_the_address_again(place: Services, kserve: 
     await place.apply(knative(status={"address": {"url": "http://moved.example.com:8080"}}))
     second = await place.launch(run, launch=2, attempt=2, snapshot=first.snapshot)
     assert (second.state, second.job_name) == (LaunchState.LAUNCHED, f"{first.job_name}-2")
-    urls = [(await place.contract_of(result.job_name))["kserve"]["modelUrl"] for result in (first, second)]
+    urls = [
+        (await place.contract_of(result.job_name))["kserve"]["modelUrl"]
+        for result in (first, second)
+    ]
     assert urls == [
         f"http://sklearn-iris.{place.namespace}.svc.cluster.local/v2/models/sklearn-iris/infer",
         "http://moved.example.com:8080/v2/models/sklearn-iris/infer",
     ]
     assert (await place.status(run))["model"]["url"] == urls[1]
     again = await place.launch(run, launch=3, attempt=3, snapshot=first.snapshot)
-    assert (again.state, (await place.contract_of(again.job_name))["kserve"]["modelUrl"]) == ("Launched", urls[1])
+    assert (again.state, (await place.contract_of(again.job_name))["kserve"]["modelUrl"]) == (
+        "Launched",
+        urls[1],
+    )
 
 
 async def test_a_retry_finds_the_model_anew_because_the_job_of_the_first_try_was_not_started(
     place: Services, kserve: None
 ) -> None:
-    """The worker was killed after it had created the Job of a later launch; the status does not name it."""
+    """The worker was killed after it had created the Job of a later launch; the status does not
+    name it."""
     await place.apply(knative())
     run = await place.run_of()
     first = await place.launch(run)
@@ -231,7 +299,9 @@ async def test_a_retry_finds_the_model_anew_because_the_job_of_the_first_try_was
     job = await place.api.get(JOBS, place.namespace, second.job_name)
     assert (third.state, third.job_uid) == (LaunchState.LAUNCHED, job["metadata"]["uid"])
     assert third.job_uid != second.job_uid
-    assert (await place.contract_of(second.job_name))["kserve"]["modelUrl"].startswith("http://third.example.com")
+    assert (await place.contract_of(second.job_name))["kserve"]["modelUrl"].startswith(
+        "http://third.example.com"
+    )
     await place.api.patch(RUNS, place.namespace, "run", forgotten, sub="status")
     await place.apply(recorded("isvc-standard-stopped"))
     assert (await place.launch(run, **later)).reason is Reason.MODEL_NOT_READY
@@ -242,18 +312,32 @@ async def test_an_object_of_another_namespace_needs_a_grant(place: Services, kse
     stored = await place.api.create(NAMESPACES, None, {"metadata": {"name": owner}})
     await apply(place.api, owner, knative())
     await create_config(place.api, place.namespace, serviceRef={**IRIS, "namespace": owner})
-    await create_config(place.api, place.namespace, "absent", serviceRef={**IRIS, "name": "absent", "namespace": owner})
+    await create_config(
+        place.api,
+        place.namespace,
+        "absent",
+        serviceRef={**IRIS, "name": "absent", "namespace": owner},
+    )
     run = await create_run(place.api, place.namespace)
     refused = await place.launch(run)
-    of_absent = await place.launch(await create_run(place.api, place.namespace, "other", configRef={"name": "absent"}))
-    grant = {"metadata": {"name": "inferrun-grants"}, "data": {"InferenceService.sklearn-iris": place.namespace}}
+    of_absent = await place.launch(
+        await create_run(place.api, place.namespace, "other", configRef={"name": "absent"})
+    )
+    grant = {
+        "metadata": {"name": "inferrun-grants"},
+        "data": {"InferenceService.sklearn-iris": place.namespace},
+    }
     await place.api.create(CONFIG_MAPS, owner, grant)
     granted = await place.launch(run)
     await place.api.delete(NAMESPACES, "", owner, uid=stored["metadata"]["uid"])
-    assert (refused.state, refused.reason) == (LaunchState.WAITING, Reason.MODEL_NAMESPACE_NOT_ALLOWED)
+    assert (refused.state, refused.reason) == (
+        LaunchState.WAITING,
+        Reason.MODEL_NAMESPACE_NOT_ALLOWED,
+    )
     assert "spec.kserve.serviceRef.namespace of the InferenceConfig" in refused.message
     answers = [(one.state, one.reason, one.message) for one in (refused, of_absent)]
-    assert answers[0] == answers[1]  # whether the object exists is not the other namespace's business
+    # whether the object exists is not the other namespace's business
+    assert answers[0] == answers[1]
     assert granted.state is LaunchState.LAUNCHED
 
 
@@ -270,29 +354,49 @@ async def test_the_older_version_of_a_kind_is_used_where_the_newer_one_is_not_se
         "spec": item["spec"],
     }
     await place.api.create(older, place.namespace, body)
-    status = {**item["status"], "observedGeneration": 1, "addresses": None, "url": "http://gw.example.com/x/tiny-llm"}
+    status = {
+        **item["status"],
+        "observedGeneration": 1,
+        "addresses": None,
+        "url": "http://gw.example.com/x/tiny-llm",
+    }
     await place.api.patch(older, place.namespace, "tiny-llm", {"status": status}, sub="status")
     run = await place.run_of({"kind": "LLMInferenceService", "name": "tiny-llm"})
     result = await place.launch(run)
-    assert (await place.contract_of(result.job_name))["kserve"]["modelUrl"] == "http://gw.example.com/x/tiny-llm/v1"
+    assert (await place.contract_of(result.job_name))["kserve"][
+        "modelUrl"
+    ] == "http://gw.example.com/x/tiny-llm/v1"
 
 
-async def test_the_end_of_a_run_records_a_model_that_has_changed(place: Services, kserve: None) -> None:
+async def test_the_end_of_a_run_records_a_model_that_has_changed(
+    place: Services, kserve: None
+) -> None:
     await place.apply(knative())
     run = await place.run_of()
     launched = await place.launch(run)
     newer = {"latestRolledoutRevision": "sklearn-iris-predictor-00004"}
-    changed = knative(spec={"predictor": {"timeout": 60}}, status={"components": {"predictor": newer}})
+    changed = knative(
+        spec={"predictor": {"timeout": 60}}, status={"components": {"predictor": newer}}
+    )
     await place.apply(changed)
     recorder = await recorder_of(place.api)
     request = RecordInput(
-        run=run.ref, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="done", snapshot=launched.snapshot
+        run=run.ref,
+        phase=Phase.SUCCEEDED,
+        reason=Reason.SUCCEEDED,
+        message="done",
+        snapshot=launched.snapshot,
     )
     await ActivityEnvironment().run(recorder.record_outcome, request)
     model = (await place.status(run))["model"]
     assert (model["generation"], model["endGeneration"]) == (1, 2)
-    assert (model["revision"], model["endRevision"]) == ("sklearn-iris-predictor-00003", "sklearn-iris-predictor-00004")
-    [event] = (await place.api.list(EVENTS, place.namespace, fieldSelector="reason=ModelChanged"))["items"]
+    assert (model["revision"], model["endRevision"]) == (
+        "sklearn-iris-predictor-00003",
+        "sklearn-iris-predictor-00004",
+    )
+    [event] = (await place.api.list(EVENTS, place.namespace, fieldSelector="reason=ModelChanged"))[
+        "items"
+    ]
     assert event["message"] == (
         f"InferenceService {place.namespace}/sklearn-iris changed while the run used it: generation 1 became 2 and revision "
         "sklearn-iris-predictor-00003 became sklearn-iris-predictor-00004; its predictions may come from two models"

@@ -1,4 +1,5 @@
-"""A change of the object of KServe that a run waits for makes the run's workflow look again: a whole shim, on real servers."""
+"""A change of the object of KServe that a run waits for makes the run's workflow look again: a
+whole shim, on real servers."""
 
 import asyncio
 from typing import Any
@@ -25,7 +26,9 @@ STARTING = merged(recorded("isvc-standard-starting"), {"metadata": {"name": "skl
 
 def starting(namespace: str) -> str:
     """What a launch says of the object that starts."""
-    found = resolve(merged(STARTING, {"metadata": {"namespace": namespace}}), Wanted(), now=utc_now())
+    found = resolve(
+        merged(STARTING, {"metadata": {"namespace": namespace}}), Wanted(), now=utc_now()
+    )
     assert isinstance(found, NotYet)
     return found.message
 
@@ -71,7 +74,9 @@ async def test_a_run_looks_again_when_its_model_becomes_ready(
         await started(temporal, run, other)
         message = starting(namespace)
         await write_status(api, run, **waiting(namespace, message=message))
-        await write_status(api, other, phase="Pending", reason="ConfigNotFound", message="no config")
+        await write_status(
+            api, other, phase="Pending", reason="ConfigNotFound", message="no config"
+        )
         await asyncio.sleep(2)  # nothing happens
         assert await looks(temporal, run) == 0
         await apply(api, namespace, knative())
@@ -87,7 +92,9 @@ async def test_kserve_may_be_installed_while_runs_wait_for_it(
         run = await create(api, namespace, "before")
         await started(temporal, run)
         message = not_installed("InferenceService")
-        await write_status(api, run, **waiting(namespace, message=message, reason="KServeNotInstalled"))
+        await write_status(
+            api, run, **waiting(namespace, message=message, reason="KServeNotInstalled")
+        )
         await asyncio.sleep(1)
         assert await looks(temporal, run) == 0
         await install(api)

@@ -29,7 +29,8 @@ SECONDS = 60
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
 Samples = dict[str, dict[tuple[str, ...], float]]
-"""The value of each sample by its name and the values of its labels, in the order of the labels' names; without buckets."""
+"""The value of each sample by its name and the values of its labels, in the order of the labels'
+names; without buckets."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class MeasuredRelease(Release):
 
 
 def scrape(port: int) -> Samples:
-    answer = httpx.get(f"http://127.0.0.1:{port}/metrics", headers={"Accept": OPEN_METRICS}, timeout=10)
+    answer = httpx.get(
+        f"http://127.0.0.1:{port}/metrics", headers={"Accept": OPEN_METRICS}, timeout=10
+    )
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
     found: Samples = {}
     for family in text_string_to_metric_families(answer.text):  # type: ignore[no-untyped-call]  # the library's
@@ -66,10 +69,18 @@ async def release(
 ) -> MeasuredRelease:
     """One that serves the namespace, which has the config `iris`."""
     spec = {"image": "absent:1", "storage": {"input": {"own": {}}, "output": {"own": {}}}}
-    config = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.CONFIG_KIND, "metadata": {"name": "iris"}}
+    config = {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.CONFIG_KIND,
+        "metadata": {"name": "iris"},
+    }
     await api.create(CONFIGS, namespace, {**config, "spec": spec})
-    installed = await install(api, plane, render, namespace=namespace, watched=(namespace,), folder=tmp_path)
-    return MeasuredRelease(**vars(installed), temporal_ports={"shim": free_port(), "worker": free_port()})
+    installed = await install(
+        api, plane, render, namespace=namespace, watched=(namespace,), folder=tmp_path
+    )
+    return MeasuredRelease(
+        **vars(installed), temporal_ports={"shim": free_port(), "worker": free_port()}
+    )
 
 
 async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_twice(
@@ -87,7 +98,10 @@ async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_t
         await until(look, lambda found: found >= least, seconds=SECONDS)
         return seen
 
-    ending, missing = ("iris", namespace, "Failed", "Cancelled"), ("missing", namespace, "Pending", "ConfigNotFound")
+    ending, missing = (
+        ("iris", namespace, "Failed", "Cancelled"),
+        ("missing", namespace, "Pending", "ConfigNotFound"),
+    )
     async with running(release) as probes:
         shim = probes["shim"]
         await sees(shim, "inferrun_leader", "shim")
@@ -99,18 +113,35 @@ async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_t
         await sees(shim, "inferrun_runs", *missing)
         waited = ("missing", namespace, "ConfigNotFound")
         await sees(shim, "inferrun_run_waiting_seconds_total", *waited, least=0.1)
-        requests = {"requests": 6, "failedRequests": 2, "requestSeconds": 9, "sentBytes": 800, "receivedBytes": 70}
+        requests = {
+            "requests": 6,
+            "failedRequests": 2,
+            "requestSeconds": 9,
+            "sentBytes": 800,
+            "receivedBytes": 70,
+        }
         pace = {"recordsPerSecond": 3, "concurrency": 4, "batchRecords": 1, **requests}
         usage = {"promptTokens": 5, "completionTokens": 3, "totalTokens": 8}
         records = {"total": 10, "completed": 6, "failed": 1}
-        await write_status(api, goes_on, phase="Running", reason="Running", pace=pace, records=records, usage=usage)
+        await write_status(
+            api, goes_on, phase="Running", reason="Running", pace=pace, records=records, usage=usage
+        )
         cancel = {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
         await api.patch(RUNS, namespace, "ends", cancel)
         seen = await sees(shim, "inferrun_runs_ended_total", *ending)
         worker = await asyncio.to_thread(scrape, probes["worker"])
-        sdk = set().union(*[await asyncio.to_thread(scrape_temporal, one) for one in release.temporal_ports.values()])
+        sdk = set().union(
+            *[
+                await asyncio.to_thread(scrape_temporal, one)
+                for one in release.temporal_ports.values()
+            ]
+        )
 
-    assert seen["inferrun_runs"] == {missing: 1, ending: 1, ("iris", namespace, "Running", "Running"): 1}
+    assert seen["inferrun_runs"] == {
+        missing: 1,
+        ending: 1,
+        ("iris", namespace, "Running", "Running"): 1,
+    }
     assert seen["inferrun_running_records_per_second"] == {("iris", namespace): 3}
     assert seen["inferrun_model_requests_total"] == {
         ("iris", namespace, "succeeded"): 4,
@@ -121,7 +152,10 @@ async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_t
         ("iris", "sent", namespace): 800,
         ("iris", "received", namespace): 70,
     }
-    assert seen["inferrun_tokens_total"] == {("iris", namespace, "prompt"): 5, ("iris", namespace, "completion"): 3}
+    assert seen["inferrun_tokens_total"] == {
+        ("iris", namespace, "prompt"): 5,
+        ("iris", namespace, "completion"): 3,
+    }
     assert seen["inferrun_running_records"]["iris", namespace, "remaining"] == 3
     assert seen["inferrun_run_time_to_job_seconds_count"] == {("iris", namespace): 2}
     assert seen["inferrun_run_time_to_job_seconds_sum"]["iris", namespace] <= 2 * SECONDS
@@ -138,13 +172,19 @@ async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_t
     for samples in (seen, worker):
         assert samples["inferrun_build_info"] == {(version("inferrun"),): 1}
         assert samples["process_resident_memory_bytes"][()] > 0
-    documented = set(re.findall(r"`(temporal_\w+)`", (DOCS / "reference" / "metrics.md").read_text()))
+    documented = set(
+        re.findall(r"`(temporal_\w+)`", (DOCS / "reference" / "metrics.md").read_text())
+    )
     assert documented
     assert documented <= sdk
 
     async with running(release) as probes:
         seen = await sees(probes["shim"], "inferrun_runs", *ending)
-    assert seen["inferrun_runs"].keys() == {missing, ending, ("iris", namespace, "Running", "Running")}
+    assert seen["inferrun_runs"].keys() == {
+        missing,
+        ending,
+        ("iris", namespace, "Running", "Running"),
+    }
     once = (
         "runs_ended_total",
         "run_time_to_job_seconds_count",

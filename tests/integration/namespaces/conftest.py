@@ -1,4 +1,5 @@
-"""A control plane of its own, on which the real programs run with exactly the permissions that the chart gives them."""
+"""A control plane of its own, on which the real programs run with exactly the permissions that the
+chart gives them."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -24,9 +25,18 @@ async def create_namespace(api: KubeClient) -> AsyncIterator[CreateNamespace]:
 
     async def create(prefix: str) -> str:
         metadata = {"name": f"{prefix}-{token_hex(3)}"}
-        made.append(await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
+        made.append(
+            await api.create(
+                NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            )
+        )
         spec = {"image": "absent:1", "storage": {"input": {"own": {}}, "output": {"own": {}}}}
-        config = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "own"}, "spec": spec}
+        config = {
+            "apiVersion": "ai.krateo.io/v1",
+            "kind": "InferenceConfig",
+            "metadata": {"name": "own"},
+            "spec": spec,
+        }
         await api.create(CONFIGS, metadata["name"], config)
         return metadata["name"]
 

@@ -1,4 +1,5 @@
-"""Installs the chart's permissions for a list of namespaces, and runs shim and worker as processes that have no others."""
+"""Installs the chart's permissions for a list of namespaces, and runs shim and worker as processes
+that have no others."""
 
 import asyncio
 import json
@@ -64,11 +65,19 @@ NewRelease = Callable[..., Awaitable[Release]]
 
 
 async def install(
-    api: KubeClient, plane: ControlPlane, render: Render, *, namespace: str, watched: Sequence[str], folder: Path
+    api: KubeClient,
+    plane: ControlPlane,
+    render: Render,
+    *,
+    namespace: str,
+    watched: Sequence[str],
+    folder: Path,
 ) -> Release:
     """Create the accounts and roles of a release, and a kubeconfig for each account."""
     listed = ",".join(watched)
-    settings = (f"watchNamespace={{{listed}}}", "rbac.aggregateToDefaultRoles=false") if watched else ()
+    settings = (
+        (f"watchNamespace={{{listed}}}", "rbac.aggregateToDefaultRoles=false") if watched else ()
+    )
     for manifest in await asyncio.to_thread(render, *settings, namespace=namespace):
         if resource := KINDS.get(manifest["kind"]):
             await api.create(resource, manifest["metadata"].get("namespace"), manifest)
@@ -77,8 +86,14 @@ async def install(
     return Release(plane, namespace, tuple(watched), folder)
 
 
-async def _write_kubeconfig(api: KubeClient, plane: ControlPlane, namespace: str, component: str, path: Path) -> None:
-    request: Manifest = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+async def _write_kubeconfig(
+    api: KubeClient, plane: ControlPlane, namespace: str, component: str, path: Path
+) -> None:
+    request: Manifest = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {},
+    }
     tokens = Resource("v1", f"serviceaccounts/inferrun-{component}/token")
     token = (await api.create(tokens, namespace, request))["status"]["token"]
     await asyncio.to_thread(_write, path, plane.kubeconfig, token)
@@ -86,7 +101,9 @@ async def _write_kubeconfig(api: KubeClient, plane: ControlPlane, namespace: str
 
 def _write(path: Path, kubeconfig: Path, token: str) -> None:
     content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
-    content["users"] = [{"name": user["name"], "user": {"token": token}} for user in content["users"]]
+    content["users"] = [
+        {"name": user["name"], "user": {"token": token}} for user in content["users"]
+    ]
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
@@ -138,7 +155,9 @@ def probe(port: int) -> tuple[int, str]:
         return 0, ""
 
 
-async def create_run(api: KubeClient, namespace: str, *, name: str = "run", config: str = "own") -> None:
+async def create_run(
+    api: KubeClient, namespace: str, *, name: str = "run", config: str = "own"
+) -> None:
     body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": {"name": name}}
     await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": config}}})
 
@@ -150,6 +169,11 @@ async def status_of(api: KubeClient, namespace: str, *, name: str = "run") -> Ob
 
 def has_job(api: KubeClient, *namespaces: str, name: str = "run") -> Callable[[], Awaitable[bool]]:
     async def check() -> bool:
-        return all([(await status_of(api, namespace, name=name)).get("jobStatus") for namespace in namespaces])
+        return all(
+            [
+                (await status_of(api, namespace, name=name)).get("jobStatus")
+                for namespace in namespaces
+            ]
+        )
 
     return check

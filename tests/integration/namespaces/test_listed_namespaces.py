@@ -1,4 +1,5 @@
-"""An installation that serves a list of namespaces needs no permission outside them, and serves no other namespace."""
+"""An installation that serves a list of namespaces needs no permission outside them, and serves no
+other namespace."""
 
 from pathlib import Path
 
@@ -40,7 +41,9 @@ async def test_the_listed_namespaces_are_served_with_permissions_in_them_alone(
     new_release: NewRelease,
     create_namespace: CreateNamespace,
 ) -> None:
-    system, first, second, other = [await create_namespace(name) for name in ("system", "first", "second", "other")]
+    system, first, second, other = [
+        await create_namespace(name) for name in ("system", "first", "second", "other")
+    ]
     release = await new_release(namespace=system, watched=(first, second))
     for namespace in (first, second, other):
         await create_run(api, namespace)
@@ -62,8 +65,16 @@ async def test_the_api_servers_own_addresses_are_refused_to_runs(
 ) -> None:
     system, first = [await create_namespace(name) for name in ("system", "first")]
     claim = {"file": {"claimName": "data", "path": "rows.jsonl"}}
-    spec = {"modelUrl": "http://model/v2/models/a/infer", "storage": {"input": claim, "output": claim}}
-    config = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "ours"}, "spec": spec}
+    spec = {
+        "modelUrl": "http://model/v2/models/a/infer",
+        "storage": {"input": claim, "output": claim},
+    }
+    config = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceConfig",
+        "metadata": {"name": "ours"},
+        "spec": spec,
+    }
     await api.create(CONFIGS, first, config)
     release = await new_release(namespace=system, watched=(first,))
     stored = await api.create(ENDPOINT_SLICES, "default", API_SERVERS)
@@ -75,7 +86,11 @@ async def test_the_api_servers_own_addresses_are_refused_to_runs(
         await api.delete(ENDPOINT_SLICES, "default", "kubernetes", uid=stored["metadata"]["uid"])
     [job] = (await api.list(JOBS, first))["items"]
     [container] = job["spec"]["template"]["spec"]["containers"]
-    [refused] = [entry["value"] for entry in container["env"] if entry["name"] == "INFERRUN_REFUSED_ADDRESSES"]
+    [refused] = [
+        entry["value"]
+        for entry in container["env"]
+        if entry["name"] == "INFERRUN_REFUSED_ADDRESSES"
+    ]
     assert "192.0.2.7:443" in refused.split(",")
 
 
@@ -85,12 +100,18 @@ async def test_a_namespace_without_permissions_does_not_keep_the_others_from_bei
     new_release: NewRelease,
     create_namespace: CreateNamespace,
 ) -> None:
-    """As after the deletion of a namespace, which takes the roles in it along; they come back while the programs run."""
+    """As after the deletion of a namespace, which takes the roles in it along; they come back while
+    the programs run."""
     system, first, second = [await create_namespace(name) for name in ("system", "first", "second")]
     release = await new_release(namespace=system, watched=(first, second))
     bindings = (await api.list(KINDS["RoleBinding"], second))["items"]
     for binding in bindings:
-        await api.delete(KINDS["RoleBinding"], second, binding["metadata"]["name"], uid=binding["metadata"]["uid"])
+        await api.delete(
+            KINDS["RoleBinding"],
+            second,
+            binding["metadata"]["name"],
+            uid=binding["metadata"]["uid"],
+        )
     for namespace in (first, second):
         await create_run(api, namespace)
     async with running(release):
@@ -120,8 +141,15 @@ async def test_an_installation_keeps_its_id_when_it_serves_a_list_of_namespaces_
     for kind in ("ClusterRoleBinding", "RoleBinding", "Role", "ServiceAccount"):
         for item in (await api.list(KINDS[kind], None))["items"]:
             metadata = item["metadata"]
-            if metadata.get("namespace") == system or metadata["name"].startswith(f"{system}-inferrun"):
-                await api.delete(KINDS[kind], metadata.get("namespace", ""), metadata["name"], uid=metadata["uid"])
+            if metadata.get("namespace") == system or metadata["name"].startswith(
+                f"{system}-inferrun"
+            ):
+                await api.delete(
+                    KINDS[kind],
+                    metadata.get("namespace", ""),
+                    metadata["name"],
+                    uid=metadata["uid"],
+                )
     after = await new_release(namespace=system, watched=(first,), folder=listed)
     async with running(after):
         await create_run(api, first, name="later")

@@ -1,4 +1,5 @@
-"""Launches made by hand on a real API server: the tests play workflow and kubelet, everything else is real."""
+"""Launches made by hand on a real API server: the tests play workflow and kubelet, everything else
+is real."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from secrets import token_hex

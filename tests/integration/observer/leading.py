@@ -1,4 +1,5 @@
-"""A shim process that leads, as the tests of the observer see it, and a Temporal that accepts every signal."""
+"""A shim process that leads, as the tests of the observer see it, and a Temporal that accepts every
+signal."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -95,8 +96,8 @@ async def leading(
     *,
     identity: str = "",
 ) -> AsyncIterator[WorkloadWatch]:
-    """A worker process that leads, or one with an identity that takes part in an election; the next one knows nothing
-    of it.
+    """A worker process that leads, or one with an identity that takes part in an election; the next
+    one knows nothing of it.
     """
     election = LeaderElection(api, namespace=namespace, name="observer", identity=identity)
     runs = RunStore(api)

@@ -1,4 +1,5 @@
-"""A run whose Job a quota rejects is told when there may be room, whoever made it. The quota controller is real."""
+"""A run whose Job a quota rejects is told when there may be room, whoever made it. The quota
+controller is real."""
 
 from secrets import token_hex
 
@@ -20,7 +21,9 @@ async def waiting_run(api: KubeClient, namespace: str) -> RunRef:
     """A run that could not be launched."""
     metadata = {"name": f"run-{token_hex(4)}", "annotations": {wellknown.ANNOTATION_PAUSED: "true"}}
     body = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata}
-    run = parse_run(await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": "iris"}}}))
+    run = parse_run(
+        await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": "iris"}}})
+    )
     status = {"phase": "Pending", "reason": "QuotaExceeded", "message": "exceeded quota: jobs"}
     await api.patch(RUNS, namespace, run.metadata.name, {"status": status}, sub="status")
     return run.ref
@@ -28,7 +31,10 @@ async def waiting_run(api: KubeClient, namespace: str) -> RunRef:
 
 async def other_job(api: KubeClient, namespace: str) -> Object:
     """A Job that no run of ours owns."""
-    body = {"metadata": {"name": f"other-{token_hex(4)}"}, "spec": {"suspend": True, "template": {"spec": pod_spec()}}}
+    body = {
+        "metadata": {"name": f"other-{token_hex(4)}"},
+        "spec": {"suspend": True, "template": {"spec": pod_spec()}},
+    }
     return await api.create(JOBS, namespace, body)
 
 
@@ -47,7 +53,9 @@ async def wakes(signals: RecordedSignals, count: int) -> None:
     await eventually(look, what=f"{count} runs to be woken")
 
 
-@pytest.mark.parametrize("made", ["a Job is deleted", "the quota is raised", "the quota is deleted"])
+@pytest.mark.parametrize(
+    "made", ["a Job is deleted", "the quota is raised", "the quota is deleted"]
+)
 async def test_a_run_is_woken_when_there_is_room(
     *,
     api: KubeClient,
@@ -101,7 +109,12 @@ async def test_a_run_is_woken_when_the_end_of_another_is_recorded(
 
 
 async def test_of_a_crowd_that_waits_a_few_are_woken_at_a_time_and_the_first_ones_first(
-    *, api: KubeClient, namespace: str, leader: WorkloadWatch, is_watched: None, signals: RecordedSignals
+    *,
+    api: KubeClient,
+    namespace: str,
+    leader: WorkloadWatch,
+    is_watched: None,
+    signals: RecordedSignals,
 ) -> None:
     other = await other_job(api, namespace)
     await create_quota(api, namespace, "jobs", JOBS, hard=1)

@@ -1,4 +1,5 @@
-"""Signals on a real Temporal server: which of a run's workflows they reach, and what happens if there is none."""
+"""Signals on a real Temporal server: which of a run's workflows they reach, and what happens if
+there is none."""
 
 from collections.abc import AsyncIterator
 from secrets import token_hex
@@ -32,8 +33,11 @@ def run() -> RunRef:
 
 
 @pytest.fixture
-async def workflows(client: Client, run: RunRef) -> AsyncIterator[list[WorkflowHandle[object, object]]]:
-    """Two open workflows, the run's and its recovery: no worker executes them, their histories show what arrived."""
+async def workflows(
+    client: Client, run: RunRef
+) -> AsyncIterator[list[WorkflowHandle[object, object]]]:
+    """Two open workflows, the run's and its recovery: no worker executes them, their histories show
+    what arrived."""
     first = run_workflow_id(run)
     handles = [
         await client.start_workflow("Nobody", id=one, task_queue=f"nobody-{run.uid}")
@@ -55,7 +59,10 @@ async def test_a_start_reaches_the_workflow_and_its_recovery(
     client: Client, run: RunRef, workflows: list[WorkflowHandle[object, object]]
 ) -> None:
     assert await RunSignals(client).started(run, STARTED)
-    assert [await signals_of(handle) for handle in workflows] == [[STARTED_SIGNAL], [STARTED_SIGNAL]]
+    assert [await signals_of(handle) for handle in workflows] == [
+        [STARTED_SIGNAL],
+        [STARTED_SIGNAL],
+    ]
 
 
 async def test_only_a_repeated_end_reaches_the_recovery_of_an_open_workflow(
@@ -65,7 +72,10 @@ async def test_only_a_repeated_end_reaches_the_recovery_of_an_open_workflow(
     assert await signals.ended(run, ENDED, is_repeated=False)
     assert [await signals_of(handle) for handle in workflows] == [[ENDED_SIGNAL], []]
     assert await signals.ended(run, ENDED, is_repeated=True)
-    assert [await signals_of(handle) for handle in workflows] == [[ENDED_SIGNAL] * 2, [ENDED_SIGNAL]]
+    assert [await signals_of(handle) for handle in workflows] == [
+        [ENDED_SIGNAL] * 2,
+        [ENDED_SIGNAL],
+    ]
 
 
 async def test_a_run_that_waits_is_woken_once_and_one_without_a_workflow_is_no_error(
@@ -78,14 +88,18 @@ async def test_a_run_that_waits_is_woken_once_and_one_without_a_workflow_is_no_e
     await waking.recheck(run.model_copy(update={"uid": token_hex(8)}))
 
 
-async def test_without_a_workflow_a_signal_is_not_accepted_and_no_error(client: Client, run: RunRef) -> None:
+async def test_without_a_workflow_a_signal_is_not_accepted_and_no_error(
+    client: Client, run: RunRef
+) -> None:
     signals = RunSignals(client)
     assert not await signals.started(run, STARTED)
     assert not await signals.ended(run, ENDED, is_repeated=False)
     assert not await signals.ended(run, ENDED, is_repeated=True)
 
 
-async def test_the_recovery_is_reached_if_the_first_workflow_is_closed(client: Client, run: RunRef) -> None:
+async def test_the_recovery_is_reached_if_the_first_workflow_is_closed(
+    client: Client, run: RunRef
+) -> None:
     recovery = recover_workflow_id(run_workflow_id(run))
     handle = await client.start_workflow("Nobody", id=recovery, task_queue=f"nobody-{run.uid}")
     assert await RunSignals(client).ended(run, ENDED, is_repeated=False)

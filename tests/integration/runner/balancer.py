@@ -1,4 +1,5 @@
-"""A balancer of connections, as a Service is one: each connection goes to the next server, and stays there."""
+"""A balancer of connections, as a Service is one: each connection goes to the next server, and
+stays there."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +10,8 @@ from itertools import count
 
 @dataclass
 class Balancer:
-    """The servers as host and port, which a test may change, and the number of connections so far."""
+    """The servers as host and port, which a test may change, and the number of connections so
+    far."""
 
     servers: list[str]
     address: str = ""

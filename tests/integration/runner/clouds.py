@@ -1,5 +1,6 @@
-"""Emulators of Google Cloud Storage and Azure Blob Storage (`python -m tools.devcluster test-servers`). Without one, its tests are
-skipped. Google's ignores the condition If-Match of a read, and has no uploads in parts."""
+"""Emulators of Google Cloud Storage and Azure Blob Storage (`python -m tools.devcluster
+test-servers`). Without one, its tests are skipped. Google's ignores the condition If-Match of a
+read, and has no uploads in parts."""
 
 import base64
 import functools
@@ -40,7 +41,8 @@ class CloudBucket:
 
     store: GCSStore | AzureStore
 
-    def spec(self, path: str, **more: Any) -> dict[str, Any]:  # Any: a storage object and its members
+    # Any: a storage object and its members
+    def spec(self, path: str, **more: Any) -> dict[str, Any]:
         """A storage object."""
         return {**self.place, "path": path, "credentialsRef": {"name": "credentials"}, **more}
 
@@ -77,10 +79,18 @@ class Clouds:
     def bucket(self, label: str) -> CloudBucket:
         """A new bucket of the label `gcs` or `azure`."""
         if label not in self._urls:
-            start = _gcs_command if label == "gcs" else functools.partial(_azure_command, self._account_key)
+            start = (
+                _gcs_command
+                if label == "gcs"
+                else functools.partial(_azure_command, self._account_key)
+            )
             self._urls[label] = self._stack.enter_context(_server(start))
         name, url = f"test-{uuid.uuid4().hex}", self._urls[label]
-        return _new_bucket(url, name) if label == "gcs" else _new_container(url, name, self._account_key)
+        return (
+            _new_bucket(url, name)
+            if label == "gcs"
+            else _new_container(url, name, self._account_key)
+        )
 
 
 @contextmanager
@@ -103,7 +113,14 @@ def _gcs_command(port: int) -> _Command:
 
 def _azure_command(key: str, port: int) -> _Command:
     command = azurite_command()
-    options = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--silent"]
+    options = [
+        "--blobHost",
+        "127.0.0.1",
+        "--blobPort",
+        str(port),
+        "--inMemoryPersistence",
+        "--silent",
+    ]
     options += ["--skipApiVersionCheck", "--disableTelemetry"]
     return _Command([*command, *options] if command else [], {"AZURITE_ACCOUNTS": f"records:{key}"})
 
@@ -148,7 +165,11 @@ def google_key() -> str:
         text=True,
         check=True,
     )
-    account = {"type": "service_account", "client_email": "batch@tests.iam.gserviceaccount.com", "private_key_id": "1"}
+    account = {
+        "type": "service_account",
+        "client_email": "batch@tests.iam.gserviceaccount.com",
+        "private_key_id": "1",
+    }
     return json.dumps({**account, "private_key": made.stdout})
 
 
@@ -156,8 +177,12 @@ def _new_bucket(url: str, name: str) -> CloudBucket:
     body = json.dumps({"name": name}).encode()
     with urllib.request.urlopen(urllib.request.Request(f"{url}/storage/v1/b", body)) as created:  # noqa: S310  ours
         assert created.status == 200
-    store = GCSStore(name, config={"base_url": url, "service_account_key": google_key()}, client_options=_OPTIONS)
-    return CloudBucket("gcs", {"bucket": name, "endpoint": url}, {"credentials.json": google_key()}, store)
+    store = GCSStore(
+        name, config={"base_url": url, "service_account_key": google_key()}, client_options=_OPTIONS
+    )
+    return CloudBucket(
+        "gcs", {"bucket": name, "endpoint": url}, {"credentials.json": google_key()}, store
+    )
 
 
 def _new_container(url: str, name: str, key: str) -> CloudBucket:
@@ -173,7 +198,9 @@ def _new_container(url: str, name: str, key: str) -> CloudBucket:
     signature = hmac.digest(base64.b64decode(key), "\n".join(lines).encode(), "sha256")
     headers["Authorization"] = f"SharedKey records:{base64.b64encode(signature).decode()}"
     headers["Content-Length"] = "0"
-    request = urllib.request.Request(f"{url}{path}?restype=container", headers=headers, method="PUT")  # noqa: S310  ours
+    request = urllib.request.Request(  # noqa: S310  ours
+        f"{url}{path}?restype=container", headers=headers, method="PUT"
+    )
     with urllib.request.urlopen(request) as created:  # noqa: S310  ours
         assert created.status == 201
     place = {"account": "records", "container": name, "endpoint": f"{url}/records"}

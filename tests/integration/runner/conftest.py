@@ -68,10 +68,16 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture
 def machine(tmp_path: Path, model: CountingModel) -> Machine:
     """The folders of a run and a contract that names the model; the test adds input and output."""
-    kserve = {"modelName": "sum", "modelUrl": model.address, "modelVersion": "v2", "modelInputName": "input-0"}
+    kserve = {
+        "modelName": "sum",
+        "modelUrl": model.address,
+        "modelVersion": "v2",
+        "modelInputName": "input-0",
+    }
     uid = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
     return Machine(
-        tmp_path / "run", contract={"jobId": uid, "runId": uid, "jobName": "inf-sums-5be07ada", "kserve": kserve}
+        tmp_path / "run",
+        contract={"jobId": uid, "runId": uid, "jobName": "inf-sums-5be07ada", "kserve": kserve},
     )
 
 
@@ -90,7 +96,10 @@ def krateo(machine: Machine, handler: Handler) -> Machine:
                 }
             }
         }
-    machine.contract["parameters"] = {"input_table_name": "irises", "output_table_name": "predicted"}
+    machine.contract["parameters"] = {
+        "input_table_name": "irises",
+        "output_table_name": "predicted",
+    }
     return machine
 
 

@@ -28,12 +28,19 @@ class Distance:
 
     def reads_below(self, prefix: str) -> int:
         """The number of objects that were read, each as often as it was."""
-        return sum(n for (method, path), n in self.requests.items() if method == "GET" and path.startswith(prefix))
+        return sum(
+            n
+            for (method, path), n in self.requests.items()
+            if method == "GET" and path.startswith(prefix)
+        )
 
 
 @asynccontextmanager
 async def at_a_distance(
-    target: str, *, seconds: float, admit: Callable[[web.Request], Mapping[str, str]] = lambda request: request.headers
+    target: str,
+    *,
+    seconds: float,
+    admit: Callable[[web.Request], Mapping[str, str]] = lambda request: request.headers,
 ) -> AsyncIterator[Distance]:
     """Start a proxy of a server. The header Host is passed on, because requests are signed.
 
@@ -50,13 +57,21 @@ async def at_a_distance(
                 await asyncio.sleep(seconds)
                 url = URL(target + request.raw_path, encoded=True)
                 body = BytesIO(content) if (content := await request.read()) else None
-                async with session.request(request.method, url, headers=admit(request), data=body) as response:
+                async with session.request(
+                    request.method, url, headers=admit(request), data=body
+                ) as response:
                     content = await response.read()
                     distance.downloaded += len(content)
                     dropped = (
-                        {"Transfer-Encoding", "Content-Length"} if request.method != "HEAD" else {"Transfer-Encoding"}
+                        {"Transfer-Encoding", "Content-Length"}
+                        if request.method != "HEAD"
+                        else {"Transfer-Encoding"}
                     )
-                    headers = {name: value for name, value in response.headers.items() if name not in dropped}
+                    headers = {
+                        name: value
+                        for name, value in response.headers.items()
+                        if name not in dropped
+                    }
                     return web.Response(status=response.status, headers=headers, body=content)
             finally:
                 distance.in_flight -= 1

@@ -1,8 +1,9 @@
-"""Model servers of others that return what they have received: one of KServe's Python SDK, and MLServer.
+"""Model servers of others that return what they have received: one of KServe's Python SDK, and
+MLServer.
 
-Their models are named after datatype and rank, such as `INT64-3`. The output `echo` has the values as the server has decoded them
-(of the model `RAW`, each as bytes), and the output `seen` a text with datatype and shape per record. Without the servers, tests are
-skipped.
+Their models are named after datatype and rank, such as `INT64-3`. The output `echo` has the values
+as the server has decoded them (of the model `RAW`, each as bytes), and the output `seen` a text
+with datatype and shape per record. Without the servers, tests are skipped.
 """
 
 import asyncio
@@ -125,7 +126,8 @@ def models() -> Iterator[tuple[str, list[int], str]]:
 
 @asynccontextmanager
 async def kserve_server(*, is_binary: bool) -> AsyncIterator[EchoServer]:
-    """Serve the models with KServe's SDK; with `is_binary`, it advertises the extension for bytes."""
+    """Serve the models with KServe's SDK; with `is_binary`, it advertises the extension for
+    bytes."""
     python = kserve_python()
     if not python.exists():
         pytest.skip("KServe's SDK is required: python -m tools.devcluster test-servers")
@@ -155,7 +157,9 @@ async def echoing_ml_server(folder: Path) -> AsyncIterator[EchoServer]:
         (folder / name / "model-settings.json").write_text(json.dumps(settings))
     http, grpc, metrics = free_ports(3)
     ports = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
-    (folder / "settings.json").write_text(json.dumps({**ports, "parallel_workers": 0, "metrics_dir": str(folder)}))
+    (folder / "settings.json").write_text(
+        json.dumps({**ports, "parallel_workers": 0, "metrics_dir": str(folder)})
+    )
     async with _running([str(python.parent / "mlserver"), "start", str(folder)], folder=folder):
         await until_ready(f"http://127.0.0.1:{http}/v2/models/INT64-variable/ready")
         yield EchoServer(f"http://127.0.0.1:{http}", f"127.0.0.1:{grpc}")
@@ -165,7 +169,9 @@ async def echoing_ml_server(folder: Path) -> AsyncIterator[EchoServer]:
 async def _running(command: list[str], *, folder: Path | None) -> AsyncIterator[None]:
     quiet = asyncio.subprocess.DEVNULL
     environment = {**os.environ, "PYTHONPATH": str(folder)} if folder else None
-    process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=environment, stdout=quiet, stderr=quiet)
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, env=environment, stdout=quiet, stderr=quiet
+    )
     try:
         yield
     finally:

@@ -1,4 +1,5 @@
-"""A real model server: MLServer with scikit-learn, over REST and gRPC. Without it, tests are skipped."""
+"""A real model server: MLServer with scikit-learn, over REST and gRPC. Without it, tests are
+skipped."""
 
 import asyncio
 import json
@@ -36,7 +37,12 @@ _MIXED = {
     "parameters": {"uri": "./model.joblib", "content_type": "pd"},
     "inputs": [
         {"name": "age", "datatype": "FP32", "shape": [-1, 1]},
-        {"name": "city", "datatype": "BYTES", "shape": [-1, 1], "parameters": {"content_type": "str"}},
+        {
+            "name": "city",
+            "datatype": "BYTES",
+            "shape": [-1, 1],
+            "parameters": {"content_type": "str"},
+        },
     ],
     "outputs": [
         {"name": "predict", "datatype": "BYTES", "shape": [-1]},
@@ -62,7 +68,8 @@ def find_python() -> str:
 
 @asynccontextmanager
 async def ml_server(folder: Path, *, host: str = "127.0.0.1") -> AsyncIterator[MlServer]:
-    """Train models of the examples, of irises and of images, and one of a number and a text, and serve all."""
+    """Train models of the examples, of irises and of images, and one of a number and a text, and
+    serve all."""
     python = find_python()
     if not python:
         pytest.skip("MLServer is required: python -m tools.devcluster test-servers")
@@ -75,11 +82,15 @@ async def ml_server(folder: Path, *, host: str = "127.0.0.1") -> AsyncIterator[M
         (str(EXAMPLE / "train.py"), str(models), *_EXAMPLES),
         ("-c", _TRAIN_MIXED, str(models / "customers" / "model.joblib")),
     ):
-        trained = await asyncio.create_subprocess_exec(python, *arguments, stdout=asyncio.subprocess.DEVNULL)
+        trained = await asyncio.create_subprocess_exec(
+            python, *arguments, stdout=asyncio.subprocess.DEVNULL
+        )
         assert await trained.wait() == 0
     http, grpc, metrics = free_ports(3)
     ports = {"host": host, "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
-    (models / "settings.json").write_text(json.dumps({**ports, "parallel_workers": 0, "metrics_dir": str(folder)}))
+    (models / "settings.json").write_text(
+        json.dumps({**ports, "parallel_workers": 0, "metrics_dir": str(folder)})
+    )
     process = await asyncio.create_subprocess_exec(
         *(str(Path(python).parent / "mlserver"), "start", str(models)),
         cwd=folder,

@@ -1,8 +1,10 @@
-"""`python -m tests.integration.runner.mortal_server`: a model server that ends when it receives a poison record, and is restarted.
+"""`python -m tests.integration.runner.mortal_server`: a model server that ends when it receives a
+poison record, and is restarted.
 
-The parent process starts a child that serves the model `sum`, and another one, after a pause, whenever the child ends. A child that
-meets a poison record ends at once, with everything that is in flight, as a segmentation fault does. Each child writes a line to the
-journal when it starts and when it ends because of a record. The process ends when its standard input is closed.
+The parent process starts a child that serves the model `sum`, and another one, after a pause,
+whenever the child ends. A child that meets a poison record ends at once, with everything that is in
+flight, as a segmentation fault does. Each child writes a line to the journal when it starts and
+when it ends because of a record. The process ends when its standard input is closed.
 """
 
 import argparse
@@ -61,8 +63,8 @@ async def mortal_server(
     seconds: float = 0.0,
     most: int = 0,
 ) -> AsyncIterator[MortalServer]:
-    """Serve; `restart` is the pause before another process starts, and `seconds` is the time of a request. A process
-    ends at requests with more than `most` records, too; 0: at none."""
+    """Serve; `restart` is the pause before another process starts, and `seconds` is the time of a
+    request. A process ends at requests with more than `most` records, too; 0: at none."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
     options = {
@@ -127,13 +129,24 @@ def _serve_http(port: int, model: _Model, arguments: argparse.Namespace) -> None
             return
 
         def do_GET(self) -> None:
-            self._respond({"inputs": [{"name": "input-0", "datatype": "FP32", "shape": [-1, -1]}], "extensions": []})
+            self._respond(
+                {
+                    "inputs": [{"name": "input-0", "datatype": "FP32", "shape": [-1, -1]}],
+                    "extensions": [],
+                }
+            )
 
         def do_POST(self) -> None:
             document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             tensor = document["inputs"][0]
             data = model.sums(_rows(tensor["data"], *tensor["shape"]))
-            self._respond({"outputs": [{"name": "sum", "datatype": "FP64", "shape": [len(data)], "data": data}]})
+            self._respond(
+                {
+                    "outputs": [
+                        {"name": "sum", "datatype": "FP64", "shape": [len(data)], "data": data}
+                    ]
+                }
+            )
 
         def _respond(self, document: object) -> None:
             body = json.dumps(document).encode()
@@ -154,7 +167,9 @@ def _serve_http(port: int, model: _Model, arguments: argparse.Namespace) -> None
 
 def _serve_grpc(port: int, model: _Model, arguments: argparse.Namespace) -> None:
     def infer(request: Any, _: Any) -> Any:  # Any: generated messages
-        data = model.sums(_rows(array("f", request.raw_input_contents[0]).tolist(), *request.inputs[0].shape))
+        data = model.sums(
+            _rows(array("f", request.raw_input_contents[0]).tolist(), *request.inputs[0].shape)
+        )
         response = message_class("ModelInferResponse")(model_name="sum")
         response.outputs.add(name="sum", datatype="FP64", shape=[len(data)])
         response.raw_output_contents.append(array("d", data).tobytes())
@@ -172,9 +187,14 @@ def _serve_grpc(port: int, model: _Model, arguments: argparse.Namespace) -> None
             response_serializer=lambda found: found.SerializeToString(),
         )
 
-    methods = {"ModelInfer": handler(infer, "ModelInfer"), "ModelMetadata": handler(describe, "ModelMetadata")}
+    methods = {
+        "ModelInfer": handler(infer, "ModelInfer"),
+        "ModelMetadata": handler(describe, "ModelMetadata"),
+    }
     server = grpc.server(ThreadPoolExecutor(8))
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("inference.GRPCInferenceService", methods),))
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("inference.GRPCInferenceService", methods),)
+    )
     server.add_insecure_port(f"127.0.0.1:{port}")
     server.start()
     note(arguments.journal, started=os.getpid())

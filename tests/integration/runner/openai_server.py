@@ -1,4 +1,5 @@
-"""A server with OpenAI's API whose faults a test chooses, and a real one: llama.cpp with a tiny model made on the spot."""
+"""A server with OpenAI's API whose faults a test chooses, and a real one: llama.cpp with a tiny
+model made on the spot."""
 
 import asyncio
 import json
@@ -44,14 +45,17 @@ class OpenAiServer:
         """Return the last message."""
         self.in_flight += 1
         try:
-            body = json.loads(await request.read())  # orjson refuses some JSON that real servers accept
+            # orjson refuses some JSON that real servers accept
+            body = json.loads(await request.read())
             prompt = body["messages"][-1]["content"]
             if refusal := self._refusal(request):
                 return refusal
             if (other := await self.before(request)) is not None:
                 return other
             if prompt == "bad":
-                return web.json_response({"error": {"message": "bad prompt", "code": None}}, status=400)
+                return web.json_response(
+                    {"error": {"message": "bad prompt", "code": None}}, status=400
+                )
             self.prompts[prompt] += 1
             self.models[body["model"]] += 1
             headers = {"x-request-id": f"req-{prompt}"} if prompt.isprintable() else {}
@@ -69,7 +73,13 @@ def _completion(model: str, prompt: str) -> dict[str, Any]:  # Any: JSON
     message = {"role": "assistant", "content": prompt}
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return {"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [choice], "usage": usage}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": model,
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 @asynccontextmanager
@@ -84,7 +94,9 @@ async def openai_server() -> AsyncIterator[OpenAiServer]:
 
 
 @asynccontextmanager
-async def posted(path: str, answer: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
+async def posted(
+    path: str, answer: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> AsyncIterator[str]:
     """Start a server that answers what is posted to a path, and return its URL."""
     app = web.Application()
     app.router.add_post(path, answer)
@@ -134,7 +146,8 @@ async def _until_ready(url: str, *, seconds: float) -> None:
 
 
 def batch_machine(folder: Path, s3: S3Server, url: str) -> Machine:
-    """A run whose input is the file `in/batch.jsonl` of the bucket, in the form of OpenAI's Batch API."""
+    """A run whose input is the file `in/batch.jsonl` of the bucket, in the form of OpenAI's Batch
+    API."""
     contract = {
         "jobId": "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344",
         "jobName": "inf-batch-5be07ada",

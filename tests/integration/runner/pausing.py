@@ -1,13 +1,15 @@
-"""Pauses a runner's process at a step of its commit, by wrapping functions of `os` before the program starts.
+"""Pauses a runner's process at a step of its commit, by wrapping functions of `os` before the
+program starts.
 
-The wrapper is a `sitecustomize` module on the path of the process. It announces the pause with a marker file and then blocks the
-thread, as a slow or hanging volume does.
+The wrapper is a `sitecustomize` module on the path of the process. It announces the pause with a
+marker file and then blocks the thread, as a slow or hanging volume does.
 """
 
 from pathlib import Path
 
 STEPS = ("draft", "before_link", "after_link", "folder", "cleanup")
-"""The steps of a commit: writing the draft, publishing its name, making the name durable, deleting all other files."""
+"""The steps of a commit: writing the draft, publishing its name, making the name durable, deleting
+all other files."""
 
 _MODULE = """
 import os, pathlib, time
@@ -54,7 +56,8 @@ os.fsync, os.link, os.scandir = paused_fsync, paused_link, paused_scandir
 
 
 def pause_at(step: str, *, folder: Path, seconds: float) -> dict[str, str]:
-    """Return the environment of a process that pauses once at the step; `folder`/paused exists while or after it does."""
+    """Return the environment of a process that pauses once at the step; `folder`/paused exists
+    while or after it does."""
     (folder / "sitecustomize.py").write_text(_MODULE)
     return {
         "PYTHONPATH": str(folder),

@@ -37,7 +37,8 @@ max_client_conn = 200
 
 @contextmanager
 def pgbouncer(server: Postgres, mode: str) -> Iterator[Postgres]:
-    """Start a pooler on a free port of this machine: Secrets name it, and the tests still reach the server itself.
+    """Start a pooler on a free port of this machine: Secrets name it, and the tests still reach the
+    server itself.
 
     It refuses to run as root.
     """
@@ -49,12 +50,18 @@ def pgbouncer(server: Postgres, mode: str) -> Iterator[Postgres]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     (folder / "users").write_text(f'"{USER}" "{server.password}"\n')
-    (folder / "settings").write_text(_SETTINGS.format(server=server.port, port=port, folder=folder, mode=mode))
+    (folder / "settings").write_text(
+        _SETTINGS.format(server=server.port, port=port, folder=folder, mode=mode)
+    )
     as_user = {"user": "nobody"} if os.geteuid() == 0 else {}
     if as_user:
         for path in (folder, folder / "users", folder / "settings"):
             shutil.chown(path, "nobody")
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    quiet = {
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+        "stdin": subprocess.DEVNULL,
+    }
     process: subprocess.Popen[bytes] = subprocess.Popen(  # type: ignore[call-overload]
         [program, str(folder / "settings")], cwd=folder, **quiet, **as_user
     )

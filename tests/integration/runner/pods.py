@@ -1,7 +1,7 @@
 """Runs the runner as a Pod does, with a contract, mounted folders and a termination log.
 
-`pod` executes the contract inside the test's process, which takes milliseconds; `process` and `start` run the real program, for
-tests of exit codes, signals, the log and memory.
+`pod` executes the contract inside the test's process, which takes milliseconds; `process` and
+`start` run the real program, for tests of exit codes, signals, the log and memory.
 """
 
 import asyncio
@@ -40,7 +40,8 @@ class Ended:
     stderr: str
 
     is_readable: bool = True
-    """Whether the container has left a result. Otherwise the control plane asks the store whether the run is committed."""
+    """Whether the container has left a result. Otherwise the control plane asks the store whether
+    the run is committed."""
 
     @property
     def message(self) -> str:
@@ -78,12 +79,17 @@ class Machine:
     @property
     def run_folder(self) -> Path:
         """The folder of the run on the output claim."""
-        return self.output / str(self.contract["output"]["file"]["path"]) / str(self.contract["jobName"])
+        return (
+            self.output
+            / str(self.contract["output"]["file"]["path"])
+            / str(self.contract["jobName"])
+        )
 
     @property
     def manifest(self) -> dict[str, Any]:  # Any: JSON
         """The manifest on the output claim."""
-        found: dict[str, Any] = json.loads((self.run_folder / "manifest.json").read_text())  # Any: JSON
+        # Any: JSON
+        found: dict[str, Any] = json.loads((self.run_folder / "manifest.json").read_text())
         return found
 
     @property
@@ -108,7 +114,13 @@ class Machine:
         if ended is not None and ended.code == 0:
             retried["manifestSha256"] = ended.result.output.sha256
         uid = str(uuid.uuid4())
-        self.contract = {**before, "jobId": uid, "runId": uid, "jobName": f"inf-again-{number}", "retryOf": retried}
+        self.contract = {
+            **before,
+            "jobId": uid,
+            "runId": uid,
+            "jobName": f"inf-again-{number}",
+            "retryOf": retried,
+        }
 
     def endpoint(self, side: str, keys: Mapping[str, str]) -> None:
         """Mount an endpoint Secret."""
@@ -130,25 +142,35 @@ class Machine:
             cause = first_error(error)
             if not isinstance(cause, RunnerError):
                 raise
-            write_result(failure(cause, reported[-1] if reported else None), settings.termination_log)
+            write_result(
+                failure(cause, reported[-1] if reported else None), settings.termination_log
+            )
             return _ended(int(cause.code), settings.termination_log)
         write_result(results[0], settings.termination_log)
         return _ended(0, settings.termination_log)
 
     async def success(self, message: str = "", /, **environment: str) -> Ended:
-        """Execute the contract in this process, which must succeed, with that message if there is one."""
+        """Execute the contract in this process, which must succeed, with that message if there is
+        one."""
         ended = await self.pod(**environment)
         assert (ended.code, ended.message) == (0, message or ended.message), ended
         return ended
 
-    async def failure(self, code: int, /, *texts: str, reason: str = "", **environment: str) -> Ended:
-        """Execute the contract in this process, which must end with that exit code and these texts in its message."""
+    async def failure(
+        self, code: int, /, *texts: str, reason: str = "", **environment: str
+    ) -> Ended:
+        """Execute the contract in this process, which must end with that exit code and these texts
+        in its message."""
         ended = await self.pod(**environment)
-        assert (ended.code, [text for text in texts if text not in ended.message]) == (code, []), ended
+        assert (ended.code, [text for text in texts if text not in ended.message]) == (code, []), (
+            ended
+        )
         assert ended.result.reason == (reason or ended.result.reason)
         return ended
 
-    async def final_failure(self, code: int, /, *texts: str, reason: str = "", **environment: str) -> Ended:
+    async def final_failure(
+        self, code: int, /, *texts: str, reason: str = "", **environment: str
+    ) -> Ended:
         """Fail so that another attempt would fail in the same way."""
         ended = await self.failure(code, *texts, reason=reason, **environment)
         assert not ended.result.retryable, ended
@@ -215,7 +237,8 @@ class Pod:
     log: Path
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal. Unlike asyncio's own method, it does not ask for the exit status, which can be read only once."""
+        """Send a signal. Unlike asyncio's own method, it does not ask for the exit status, which
+        can be read only once."""
         if self.process.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
@@ -227,7 +250,9 @@ class Pod:
         except TimeoutError:
             self.process.kill()
             out, err = await self.process.communicate()
-            raise AssertionError(f"the Pod did not end within {LIMIT:g} s: {err.decode()[-2000:]}") from None
+            raise AssertionError(
+                f"the Pod did not end within {LIMIT:g} s: {err.decode()[-2000:]}"
+            ) from None
         code = self.process.returncode
         assert code is not None
         return _ended(code, self.log, stdout=out.decode(), stderr=err.decode())
@@ -235,7 +260,11 @@ class Pod:
 
 def lines_in(folder: Path) -> list[dict[str, Any]]:  # Any: JSON
     """The JSON lines of all files of a folder, in the order of their names."""
-    return [json.loads(line) for path in sorted(folder.glob("[!.]*")) for line in path.read_bytes().splitlines()]
+    return [
+        json.loads(line)
+        for path in sorted(folder.glob("[!.]*"))
+        for line in path.read_bytes().splitlines()
+    ]
 
 
 async def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
@@ -250,4 +279,6 @@ def _ended(code: int, log: Path, *, stdout: str = "", stderr: str = "") -> Ended
     assert len(text) <= SIZES.whole
     found = parse_report(RunnerResult, text.decode())
     result = found or RunnerResult(reason=Reason.RUNNER_FAILED, message=text.decode())
-    return Ended(code=code, result=result, is_readable=found is not None, stdout=stdout, stderr=stderr)
+    return Ended(
+        code=code, result=result, is_readable=found is not None, stdout=stdout, stderr=stderr
+    )

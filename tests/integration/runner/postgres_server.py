@@ -1,4 +1,5 @@
-"""A real PostgreSQL of its own on loopback, if its programs are installed. Without them, tests are skipped."""
+"""A real PostgreSQL of its own on loopback, if its programs are installed. Without them, tests are
+skipped."""
 
 import os
 import pwd
@@ -39,7 +40,12 @@ class Postgres:
     def connect(self) -> "psycopg.Connection[Any]":  # Any: rows
         """Connect as the owner."""
         return psycopg.connect(
-            host="127.0.0.1", port=self.port, user=USER, password=self.password, dbname=DATABASE, autocommit=True
+            host="127.0.0.1",
+            port=self.port,
+            user=USER,
+            password=self.password,
+            dbname=DATABASE,
+            autocommit=True,
         )
 
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:  # Any: a row
@@ -51,7 +57,12 @@ class Postgres:
     def mount(self, folder: Path) -> None:
         """Write the keys of the Secret as the kubelet does."""
         folder.mkdir(parents=True, exist_ok=True)
-        values = {"host": "127.0.0.1", "port": str(self.pool or self.port), "dbname": DATABASE, "username": USER}
+        values = {
+            "host": "127.0.0.1",
+            "port": str(self.pool or self.port),
+            "dbname": DATABASE,
+            "username": USER,
+        }
         for key, value in (values | {"password": self.password}).items():
             (folder / key).write_text(value)
 
@@ -76,7 +87,15 @@ def postgres_server(settings: Mapping[str, str] = FAST) -> Iterator[Postgres]:
         if os.geteuid() == 0:
             for path in (folder, folder / "password"):
                 shutil.chown(path, user)
-        command = [initdb, "-D", str(folder / "data"), "-U", USER, "--pwfile", str(folder / "password")]
+        command = [
+            initdb,
+            "-D",
+            str(folder / "data"),
+            "-U",
+            USER,
+            "--pwfile",
+            str(folder / "password"),
+        ]
         options = ["--auth=scram-sha-256", "--no-sync", "--encoding=UTF8", "--locale=C"]
         as_user = {"user": user} if os.geteuid() == 0 else {}
         subprocess.run([*command, *options], check=True, capture_output=True, cwd=folder, **as_user)  # type: ignore[call-overload]
@@ -88,7 +107,12 @@ def postgres_server(settings: Mapping[str, str] = FAST) -> Iterator[Postgres]:
 
 @contextmanager
 def _started(
-    program: str, folder: Path, settings: Mapping[str, str], *, password: str, as_user: dict[str, str]
+    program: str,
+    folder: Path,
+    settings: Mapping[str, str],
+    *,
+    password: str,
+    as_user: dict[str, str],
 ) -> Iterator[Postgres]:
     for _ in range(_PORTS):
         with socket.socket() as probe:
@@ -107,12 +131,21 @@ def _started(
 
 
 def _start(
-    program: str, folder: Path, server: Postgres, settings: Mapping[str, str], *, as_user: dict[str, str]
+    program: str,
+    folder: Path,
+    server: Postgres,
+    settings: Mapping[str, str],
+    *,
+    as_user: dict[str, str],
 ) -> "subprocess.Popen[bytes]":
     settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", **settings}
     options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
     command = [program, "-D", str(folder / "data"), "-p", str(server.port), *options]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    quiet = {
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+        "stdin": subprocess.DEVNULL,
+    }
     started: subprocess.Popen[bytes] = subprocess.Popen(command, cwd=folder, **quiet, **as_user)  # type: ignore[call-overload]
     return started
 

@@ -1,4 +1,5 @@
-"""Reads a file as the runner does, and prints the number of its records and the peak memory of the process in MiB.
+"""Reads a file as the runner does, and prints the number of its records and the peak memory of the
+process in MiB.
 
 `python -m tests.integration.runner.reading_process <format> <file> <chunk bytes>`
 """
@@ -19,9 +20,17 @@ def main(name: str, path: Path, chunk_bytes: int) -> None:
     module, _, attribute = next(one.value for one in BUILT_IN if one.name == name).partition(":")
     record_format = getattr(import_module(module), attribute)
     file = LocalFile(path.parent, path.name, path.stat().st_size)
-    source = FileRanges(spooled(file, ""), record_format=record_format, limits=Limits(chunk_bytes=chunk_bytes))
-    total = sum(len(block.records) for chunk in source.plan().chunks for block in source.read(chunk))
-    (peak,) = (line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
+    source = FileRanges(
+        spooled(file, ""), record_format=record_format, limits=Limits(chunk_bytes=chunk_bytes)
+    )
+    total = sum(
+        len(block.records) for chunk in source.plan().chunks for block in source.read(chunk)
+    )
+    (peak,) = (
+        line.split()[1]
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if "VmHWM" in line
+    )
     sys.stdout.write(f"{total} {int(peak) / 1024:.1f}\n")
 
 

@@ -1,4 +1,5 @@
-"""A real S3 server over a folder: versitygw (`python -m tools.devcluster test-servers`). Without it, tests are skipped."""
+"""A real S3 server over a folder: versitygw (`python -m tools.devcluster test-servers`). Without
+it, tests are skipped."""
 
 import asyncio
 import os
@@ -31,7 +32,8 @@ class S3Server:
         """The folder of the bucket."""
         return self.folder / BUCKET
 
-    def spec(self, path: str, **more: Any) -> dict[str, Any]:  # Any: a storage object and its members
+    # Any: a storage object and its members
+    def spec(self, path: str, **more: Any) -> dict[str, Any]:
         """A storage object of the bucket."""
         return {
             "bucket": BUCKET,
@@ -59,7 +61,8 @@ def find_program() -> str:
 async def s3_server(
     folder: Path, *options: str, certificate: Path | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[S3Server]:
-    """Start a server on a free port of this machine; with TLS if there is a certificate, whose key is beside it (`.key`)."""
+    """Start a server on a free port of this machine; with TLS if there is a certificate, whose key
+    is beside it (`.key`)."""
     program = find_program()
     if not program:
         pytest.skip("versitygw is required: python -m tools.devcluster test-servers")
@@ -67,7 +70,11 @@ async def s3_server(
     with socket.socket() as probe:
         probe.bind((host, 0))
         address = f"{host}:{probe.getsockname()[1]}"
-    tls = ["--cert", str(certificate), "--key", str(certificate.with_suffix(".key"))] if certificate else []
+    tls = (
+        ["--cert", str(certificate), "--key", str(certificate.with_suffix(".key"))]
+        if certificate
+        else []
+    )
     url = f"{'https' if certificate else 'http'}://{address}"
     process = await asyncio.create_subprocess_exec(
         *(program, "--quiet", "--port", address, *tls, "posix", *options, str(folder)),

@@ -1,4 +1,5 @@
-"""Servers on loopback: a V2 model server that counts the records it receives, and a data handler for the label `krateo`.
+"""Servers on loopback: a V2 model server that counts the records it receives, and a data handler
+for the label `krateo`.
 
 The model's prediction is the sum of a row, so a test knows the expected prediction of every record.
 """
@@ -24,10 +25,12 @@ async def nothing(_: web.Request) -> web.StreamResponse | None:
 
 @dataclass
 class CountingModel:
-    """A V2 server with one model, `sum`; records are identified by the first number of their row."""
+    """A V2 server with one model, `sum`; records are identified by the first number of their
+    row."""
 
     url: str = ""
-    metadata: dict[str, Any] = field(default_factory=lambda: {"name": "sum", "inputs": []})  # Any: JSON
+    # Any: JSON
+    metadata: dict[str, Any] = field(default_factory=lambda: {"name": "sum", "inputs": []})
     is_ready: bool = True
     before: Hook = nothing
     rows: Counter[float] = field(default_factory=Counter)
@@ -46,7 +49,11 @@ class CountingModel:
 
         async def hook(request: web.Request) -> web.StreamResponse | None:
             tensor = orjson.loads(await request.read())["inputs"][0]
-            return web.Response(status=422) if rejected & set(tensor["data"][:: tensor["shape"][1]]) else None
+            return (
+                web.Response(status=422)
+                if rejected & set(tensor["data"][:: tensor["shape"][1]])
+                else None
+            )
 
         self.before = hook
 
@@ -80,16 +87,25 @@ class CountingModel:
         count, width = tensor["shape"][:2]
         rows = [tensor["data"][start : start + width] for start in range(0, count * width, width)]
         self.rows.update(row[0] for row in rows)
-        self.requests.append({"name": tensor["name"], "shape": tensor["shape"], "datatype": tensor["datatype"]})
-        output = {"name": "predict", "shape": [count, 1], "datatype": "FP32", "data": [sum(row) for row in rows]}
+        self.requests.append(
+            {"name": tensor["name"], "shape": tensor["shape"], "datatype": tensor["datatype"]}
+        )
+        output = {
+            "name": "predict",
+            "shape": [count, 1],
+            "datatype": "FP32",
+            "data": [sum(row) for row in rows],
+        }
         return web.Response(
-            body=orjson.dumps({"model_name": "sum", "outputs": [output]}), content_type="application/json"
+            body=orjson.dumps({"model_name": "sum", "outputs": [output]}),
+            content_type="application/json",
         )
 
 
 @dataclass
 class Away:
-    """A hook of a server that is away for some requests as soon as `is_due`, and answers them so."""
+    """A hook of a server that is away for some requests as soon as `is_due`, and answers them
+    so."""
 
     answer: Callable[[], web.Response]
     is_due: Callable[[], bool]
@@ -123,7 +139,9 @@ class Handler:
         self.asked.append(orjson.loads(await request.read()))
         if (other := await self.before_input(request)) is not None:
             return other
-        return web.Response(body=orjson.dumps({"result": self.rows}), content_type="application/json")
+        return web.Response(
+            body=orjson.dumps({"result": self.rows}), content_type="application/json"
+        )
 
     async def take(self, request: web.Request) -> web.StreamResponse:
         """Store the predictions and return an empty body."""
@@ -145,7 +163,9 @@ class Handler:
 
 
 @asynccontextmanager
-async def counting_model(*, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[CountingModel]:
+async def counting_model(
+    *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[CountingModel]:
     """Start a model server on a free port."""
     model = CountingModel()
     app = web.Application(client_max_size=1 << 28)

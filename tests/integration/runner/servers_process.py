@@ -1,8 +1,9 @@
-"""`python -m tests.integration.runner.servers_process`: a model server and a data handler in a process of their own.
+"""`python -m tests.integration.runner.servers_process`: a model server and a data handler in a
+process of their own.
 
-For tests that measure the runner, whose process must not contain the servers. The data handler returns as many rows as the
-parameter `rows` says, as a stream, and discards the predictions. The process prints its address and ends when its standard input
-is closed.
+For tests that measure the runner, whose process must not contain the servers. The data handler
+returns as many rows as the parameter `rows` says, as a stream, and discards the predictions. The
+process prints its address and ends when its standard input is closed.
 """
 
 import asyncio
@@ -26,7 +27,12 @@ async def infer(request: web.Request) -> web.StreamResponse:
 async def infer_wide(request: web.Request) -> web.StreamResponse:
     """Return WIDTH numbers per row."""
     count = orjson.loads(await request.read())["inputs"][0]["shape"][0]
-    output = {"name": "predict", "shape": [count, WIDTH], "datatype": "FP32", "data": [0.123456] * (count * WIDTH)}
+    output = {
+        "name": "predict",
+        "shape": [count, WIDTH],
+        "datatype": "FP32",
+        "data": [0.123456] * (count * WIDTH),
+    }
     return web.Response(body=orjson.dumps({"outputs": [output]}), content_type="application/json")
 
 
@@ -42,7 +48,9 @@ async def give_endlessly(request: web.Request) -> web.StreamResponse:
     return await _endless(request, b'{"result": [[1.5, 2.5]', piece=b", [1.5, 2.5]" * 10_000)
 
 
-async def _endless(request: web.Request, start: bytes, *, piece: bytes = b", 1" * 100_000) -> web.StreamResponse:
+async def _endless(
+    request: web.Request, start: bytes, *, piece: bytes = b", 1" * 100_000
+) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(request)
     await response.write(start)

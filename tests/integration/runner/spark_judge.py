@@ -1,7 +1,9 @@
-"""Spark as a judge of the table of values, in the environment that `tests/foreign` makes for it: imports nothing of the project.
+"""Spark as a judge of the table of values, in the environment that `tests/foreign` makes for it:
+imports nothing of the project.
 
-`spark_judge.py PAIRS` reads a list of `[kind, reader, way, file of the input, column, files of the results]` and prints a JSON
-object: how many pairs are equal, how many Spark does not read, and the differences.
+`spark_judge.py PAIRS` reads a list of `[kind, reader, way, file of the input, column, files of the
+results]` and prints a JSON object: how many pairs are equal, how many Spark does not read, and the
+differences.
 """
 
 import json
@@ -17,7 +19,9 @@ def main() -> None:
     """Compare type and values of each pair."""
     session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     spark = (
-        session.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "1").getOrCreate()
+        session.config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "1")
+        .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
     equal, unread, different = 0, [], []
@@ -28,7 +32,9 @@ def main() -> None:
         except (PySparkException, Exception) as error:  # noqa: BLE001  whatever Spark says of a type that it lacks
             unread.append(f"{kind}: {str(error).splitlines()[0][:120]}")
             continue
-        right = spark.read.parquet(*results).select("index", f.col(column).alias("b"), f.col("error").alias("e"))
+        right = spark.read.parquet(*results).select(
+            "index", f.col(column).alias("b"), f.col("error").alias("e")
+        )
         pairs = left.join(right, left.x == right.index, "left").where("e is null")
         is_map = left.schema["a"].dataType.simpleString().startswith("map")
         same = "to_json(a) <=> to_json(b)" if is_map else "a <=> b"
@@ -39,7 +45,9 @@ def main() -> None:
             different.append(f"{kind}, {reader}, {way}: {types[0]} is {types[1]}; {shown}")
         else:
             equal += 1
-    sys.stdout.write(json.dumps({"equal": equal, "unread": sorted(set(unread)), "different": different}))
+    sys.stdout.write(
+        json.dumps({"equal": equal, "unread": sorted(set(unread)), "different": different})
+    )
 
 
 main()

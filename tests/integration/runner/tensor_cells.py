@@ -1,6 +1,8 @@
-"""The cells of the table of datatypes, ranks, protocols and formats: which are tested with which server, and why others are not.
+"""The cells of the table of datatypes, ranks, protocols and formats: which are tested with which
+server, and why others are not.
 
-`docs/reference/tested.md` has the table, which `python -m tests.integration.runner.tensor_cells` writes.
+`docs/reference/tested.md` has the table, which `python -m tests.integration.runner.tensor_cells`
+writes.
 """
 
 import csv
@@ -74,7 +76,8 @@ def why_not(judge: str, form: str, datatype: str, rank: int) -> str:
         "a value that is no list is the same in each kind of list": is_list and rank < 2,
         "KServe's SDK and MLServer have no BF16": datatype == "BF16" and server != "triton",
         "KServe's SDK rejects FP16 in JSON": datatype == "FP16" and judge == "kserve-json",
-        "MLServer's codec of texts has no tensors of rank 0": server == "mlserver" and (datatype, rank) == ("BYTES", 0),
+        "MLServer's codec of texts has no tensors of rank 0": server == "mlserver"
+        and (datatype, rank) == ("BYTES", 0),
         "an instance of V1 always has a dimension for records": judge == "kserve-v1" and rank == 0,
         "a request does not show the format of the file": server == "triton" and form != "jsonl",
         "Arrow's tensors have numbers": form == "tensor" and datatype in {"BOOL", "BYTES"},
@@ -87,30 +90,45 @@ def ranks_of(judge: str, form: str, datatype: str) -> list[int]:
     return [rank for rank in DIMENSIONS if not why_not(judge, form, datatype, rank)]
 
 
-def column_of(values: list[Any], datatype: str, dimensions: tuple[int, ...], lists: str) -> pyarrow.Array:  # Any: JSON
+# Any: JSON
+def column_of(
+    values: list[Any], datatype: str, dimensions: tuple[int, ...], lists: str
+) -> pyarrow.Array:
     """Return a column of records, with lists of a kind."""
     kind = ARROW_TYPES.get(datatype, pyarrow.string())
     if lists == "tensor":
         flat = pyarrow.array(numpy.array(values, KINDS[datatype]).ravel())
         storage = pyarrow.FixedSizeListArray.from_arrays(flat, int(numpy.prod(dimensions)))
-        return pyarrow.ExtensionArray.from_storage(pyarrow.fixed_shape_tensor(flat.type, dimensions), storage)
+        return pyarrow.ExtensionArray.from_storage(
+            pyarrow.fixed_shape_tensor(flat.type, dimensions), storage
+        )
     for size in reversed(dimensions):
-        kinds = {"list": pyarrow.list_(kind), "large": pyarrow.large_list(kind), "fixed": pyarrow.list_(kind, size)}
+        kinds = {
+            "list": pyarrow.list_(kind),
+            "large": pyarrow.large_list(kind),
+            "fixed": pyarrow.list_(kind, size),
+        }
         kind = kinds[lists]
     if datatype == "FP16":
         values = numpy.array(values, KINDS[datatype]).tolist()
     return pyarrow.array(values, kind)
 
 
-def file_of(form: str, values: list[Any], datatype: str, rank: int) -> tuple[bytes, tuple[str, ...]]:  # Any: JSON
-    """Return a file with records, as other libraries write it, and the columns with their values."""
+# Any: JSON
+def file_of(
+    form: str, values: list[Any], datatype: str, rank: int
+) -> tuple[bytes, tuple[str, ...]]:
+    """Return a file with records, as other libraries write it, and the columns with their
+    values."""
     if form == "jsonl":
         return b"".join(orjson.dumps({"x": one}) + b"\n" for one in values), ("x",)
     if form == "csv":
         rows = values if rank == 2 else [[one] for one in values]
         names = [f"x{at}" for at in range(len(rows[0]))]
         text = io.StringIO()
-        shown = [[str(cell).lower() if isinstance(cell, bool) else cell for cell in row] for row in rows]
+        shown = [
+            [str(cell).lower() if isinstance(cell, bool) else cell for cell in row] for row in rows
+        ]
         csv.writer(text, quoting=csv.QUOTE_ALL).writerows([names, *shown])
         return text.getvalue().encode(), tuple(names)
     table = pyarrow.table({"x": column_of(values, datatype, DIMENSIONS[rank], FORMS[form].lists)})
@@ -130,15 +148,21 @@ def records_in(form: str, content: bytes, columns: tuple[str, ...]) -> Block:
     reader = with_columns(ColumnSelection(fed=columns, takes_any=True))
     file = MemoryFile(f"x{reader.suffixes[0] if reader.suffixes else ''}", content)
     (piece,) = reader.plan(file, chunk_bytes=1 << 20, limits=Limits())
-    (block,) = reader.read(file, Chunk(0, 0, piece.start, piece.end, 0, piece.records), limits=Limits())
+    (block,) = reader.read(
+        file, Chunk(0, 0, piece.start, piece.end, 0, piece.records), limits=Limits()
+    )
     return block
 
 
 def stored(form: str, batch: Batch, results: Results, kind: pyarrow.DataType) -> bytes:
     """Write results as a Pod does."""
     out = io.BytesIO()
-    schema = result_schema(key=None, copied=(), predicted=kind, types={}, is_flat=False, field="").arrow
-    writer = FORMS[form].record_format.writer(out, io.BytesIO(), schema=schema if FORMS[form].is_table else None)
+    schema = result_schema(
+        key=None, copied=(), predicted=kind, types={}, is_flat=False, field=""
+    ).arrow
+    writer = FORMS[form].record_format.writer(
+        out, io.BytesIO(), schema=schema if FORMS[form].is_table else None
+    )
     writer.write(batch, results)
     writer.close()
     return out.getvalue()
@@ -149,9 +173,13 @@ def predictions_in(form: str, content: bytes) -> list[Any]:  # Any: JSON
     if form == "jsonl":
         return [orjson.loads(line)["prediction"] for line in content.splitlines()]
     if form == "csv":
-        return [orjson.loads(row["prediction"]) for row in csv.DictReader(io.StringIO(content.decode()))]
+        return [
+            orjson.loads(row["prediction"]) for row in csv.DictReader(io.StringIO(content.decode()))
+        ]
     source = pyarrow.BufferReader(content)
-    table = pyarrow.ipc.open_file(source).read_all() if form == "tensor" else parquet.read_table(source)
+    table = (
+        pyarrow.ipc.open_file(source).read_all() if form == "tensor" else parquet.read_table(source)
+    )
     found: list[Any] = table.column("prediction").to_pylist()  # Any: JSON
     return found
 
@@ -170,7 +198,9 @@ def table_text() -> str:
     """Return what the page shows."""
     reasons: list[str] = []
     lines = [
-        "| datatype | " + " | ".join(f"{protocol}: {name}" for protocol, name in JUDGES.values()) + " |",
+        "| datatype | "
+        + " | ".join(f"{protocol}: {name}" for protocol, name in JUDGES.values())
+        + " |",
         "| --- |" + " --- |" * len(JUDGES),
     ]
     for datatype in ALL_DATATYPES:
@@ -188,7 +218,9 @@ def table_text() -> str:
 
 def _shown(judge: str, form: str, datatype: str, reasons: list[str]) -> str:
     ranks = ranks_of(judge, form, datatype)
-    why = dict.fromkeys(why_not(judge, form, datatype, rank) for rank in DIMENSIONS if rank not in ranks)
+    why = dict.fromkeys(
+        why_not(judge, form, datatype, rank) for rank in DIMENSIONS if rank not in ranks
+    )
     return (_range(ranks) or "–") + "".join(_note(text, reasons) for text in why)
 
 

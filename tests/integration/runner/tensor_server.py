@@ -1,4 +1,5 @@
-"""A model server with the protocol `v2` whose model has two inputs, a pair of numbers and a text, and two outputs."""
+"""A model server with the protocol `v2` whose model has two inputs, a pair of numbers and a text,
+and two outputs."""
 
 from array import array
 from collections.abc import AsyncIterator
@@ -35,7 +36,8 @@ class TensorServer:
     """The headers of the requests, without the values."""
 
 
-def _tensors(body: bytes, length: str | None) -> tuple[dict[str, Any], dict[str, list[Any]]]:  # Any: JSON
+# Any: JSON
+def _tensors(body: bytes, length: str | None) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     head = orjson.loads(body if length is None else body[: int(length)])
     at, found = int(length or 0), {}
     for one in head["inputs"]:
@@ -90,7 +92,8 @@ def _response(
 
 
 def _classes(name: str, size: int, values: list[float]) -> dict[str, Any]:  # Any: JSON
-    """The classification extension, as Triton has it, of a model whose classes have the value and its halves."""
+    """The classification extension, as Triton has it, of a model whose classes have the value and
+    its halves."""
     texts = [f"{value / 2**at:f}:{at}:class {at}" for value in values for at in range(size)]
     return {"name": name, "datatype": "BYTES", "shape": [len(values), size], "data": texts}
 

@@ -1,4 +1,5 @@
-"""The runner's refusal of addresses, at its resolver and its connector. Servers listen on loopback; nothing leaves the machine."""
+"""The runner's refusal of addresses, at its resolver and its connector. Servers listen on loopback;
+nothing leaves the machine."""
 
 import asyncio
 import socket
@@ -33,7 +34,9 @@ async def counting_server() -> AsyncIterator[tuple[int, list[bytes]]]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         received.append(await reader.read(1024))
-        writer.write(b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n"
+        )
         await writer.drain()
         writer.close()
 
@@ -44,7 +47,15 @@ async def counting_server() -> AsyncIterator[tuple[int, list[bytes]]]:
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "127.0.0.2", "0.0.0.0"],  # noqa: S104
+    [
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "127.0.0.2",
+        "0.0.0.0",  # noqa: S104
+    ],
 )
 async def test_no_spelling_of_a_loopback_address_reaches_a_server(host: str) -> None:
     async with counting_server() as (port, received):
@@ -61,7 +72,9 @@ async def test_no_number_reaches_a_server_on_loopback(host: str) -> None:
     assert received == []
 
 
-@pytest.mark.parametrize("address", ["169.254.169.254", "100.100.100.200", "fd00:ec2::254", "64:ff9b::a9fe:a9fe"])
+@pytest.mark.parametrize(
+    "address", ["169.254.169.254", "100.100.100.200", "fd00:ec2::254", "64:ff9b::a9fe:a9fe"]
+)
 async def test_no_socket_is_created_for_the_address_of_a_metadata_service(address: str) -> None:
     connections = await open_connections(Limits())
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -96,7 +109,9 @@ async def test_a_host_name_that_the_installation_refuses_is_resolved() -> None:
         limits = Limits(refused_addresses=f"localhost:{port}", allowed_addresses="")
         connections = await open_connections(limits)
         with pytest.raises(OSError, match="loopback"):
-            connections.open_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)))
+            connections.open_socket(
+                (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))
+            )
     assert received == []
 
 
@@ -115,7 +130,10 @@ async def test_a_run_whose_data_handler_is_on_a_refused_address_fails_at_once(
     started = asyncio.get_running_loop().time()
 
     await krateo.failure(
-        3, "allowedAddresses", INFERRUN_ALLOWED_ADDRESSES=model.url.removeprefix("http://"), INFERRUN_RETRY_SECONDS="50"
+        3,
+        "allowedAddresses",
+        INFERRUN_ALLOWED_ADDRESSES=model.url.removeprefix("http://"),
+        INFERRUN_RETRY_SECONDS="50",
     )
     assert handler.asked == []
     assert asyncio.get_running_loop().time() - started < 25
@@ -128,6 +146,8 @@ async def test_predictions_are_not_posted_to_a_refused_address(
     krateo.write_rows([[1.0]])
     allowed = krateo.contract["kserve"]["modelUrl"].partition("/")[0]
 
-    ended = await krateo.failure(5, "allowedAddresses", INFERRUN_ALLOWED_ADDRESSES=allowed, INFERRUN_RETRY_SECONDS="30")
+    ended = await krateo.failure(
+        5, "allowedAddresses", INFERRUN_ALLOWED_ADDRESSES=allowed, INFERRUN_RETRY_SECONDS="30"
+    )
     assert "may" not in ended.message
     assert handler.stored == []

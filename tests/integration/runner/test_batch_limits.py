@@ -1,4 +1,5 @@
-"""Model servers that accept only so many records in a request: the limit is found for a few requests more than if it was known."""
+"""Model servers that accept only so many records in a request: the limit is found for a few
+requests more than if it was known."""
 
 import asyncio
 
@@ -10,7 +11,8 @@ from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel
 
 SECONDS = 0.004
-"""For which the server works on a request. It refuses one at once, as servers do that check a request first."""
+"""For which the server works on a request. It refuses one at once, as servers do that check a
+request first."""
 
 RECORDS = {1: 1000, 8: 1000, 10: 1000, 32: 3000, 64: 10_000}
 """Records of a run, by the limit."""
@@ -67,5 +69,7 @@ async def test_a_limit_costs_at_most_a_tenth_more_requests_than_the_setting(
 @pytest.mark.thorough
 @pytest.mark.parametrize("status", [400, 413, 422, 500])
 @pytest.mark.parametrize("most", RECORDS)
-async def test_so_do_other_limits_and_refusals(file: Machine, model: CountingModel, most: int, status: int) -> None:
+async def test_so_do_other_limits_and_refusals(
+    file: Machine, model: CountingModel, most: int, status: int
+) -> None:
     await compare(file, model, most=most, status=status)

@@ -49,7 +49,9 @@ async def test_the_model_server_and_the_data_handler_are_trusted(
     assert handler.predictions() == [3.0]
 
 
-async def test_an_s3_server_is_trusted(file: Machine, secured: CountingModel, authority: Path, tmp_path: Path) -> None:
+async def test_an_s3_server_is_trusted(
+    file: Machine, secured: CountingModel, authority: Path, tmp_path: Path
+) -> None:
     use(file, secured)
     credentials(file.folder / "endpoints" / "output")
     file.write_rows([[1.0, 2.0]])
@@ -61,18 +63,25 @@ async def test_an_s3_server_is_trusted(file: Machine, secured: CountingModel, au
     assert [path.name for path in (server.bucket / "out").rglob("*.jsonl")]
 
 
-async def test_the_warm_up_trusts_the_model_server(krateo: Machine, tls: ssl.SSLContext, authority: Path) -> None:
+async def test_the_warm_up_trusts_the_model_server(
+    krateo: Machine, tls: ssl.SSLContext, authority: Path
+) -> None:
     async with server(lambda _: (200, ""), tls=tls) as (url, paths):
         krateo.contract["kserve"]["modelUrl"] = f"{url}/v2/models/sum/infer"
-        ended = await krateo.process("runner.warm_up", INFERRUN_WARM_UP_SECONDS="60", **bundle(authority))
+        ended = await krateo.process(
+            "runner.warm_up", INFERRUN_WARM_UP_SECONDS="60", **bundle(authority)
+        )
     assert ended.code == 0, ended.stdout
     assert paths == ["/v2/models/sum/ready"] * IN_A_ROW
 
 
 @pytest.mark.parametrize(
-    "content", ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
+    "content",
+    ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"],
 )
-async def test_a_bundle_without_a_certificate_is_reported(krateo: Machine, tmp_path: Path, content: str) -> None:
+async def test_a_bundle_without_a_certificate_is_reported(
+    krateo: Machine, tmp_path: Path, content: str
+) -> None:
     (tmp_path / "ca.crt").write_text(content)
     ended = await krateo.process(INFERRUN_CA_BUNDLE=str(tmp_path / "ca.crt"))
     assert ended.code == 2

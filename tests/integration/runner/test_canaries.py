@@ -1,4 +1,5 @@
-"""Nothing that the runner writes, except the output, contains a record, a credential, a response, or the query of a URL.
+"""Nothing that the runner writes, except the output, contains a record, a credential, a response,
+or the query of a URL.
 
 Canaries are planted in all of these, for a success and for each kind of failure.
 """
@@ -44,28 +45,57 @@ Prepare = Callable[[Machine, Handler, CountingModel], object]
 
 HANDLERS: dict[str, tuple[int, Prepare]] = {
     "success": (0, lambda *_: None),
-    "input rejected": (3, lambda _, handler, _model: setattr(handler, "before_input", answer(400, ECHO))),
-    "input broken": (3, lambda _, handler, _model: setattr(handler, "before_input", answer(200, ECHO))),
+    "input rejected": (
+        3,
+        lambda _, handler, _model: setattr(handler, "before_input", answer(400, ECHO)),
+    ),
+    "input broken": (
+        3,
+        lambda _, handler, _model: setattr(handler, "before_input", answer(200, ECHO)),
+    ),
     "input row": (
         3,
-        lambda _, handler, _model: setattr(handler, "before_input", answer(200, f'{{"result": [["{CANARY}"]]}}')),
+        lambda _, handler, _model: setattr(
+            handler, "before_input", answer(200, f'{{"result": [["{CANARY}"]]}}')
+        ),
     ),
-    "input key": (3, lambda _, handler, _model: setattr(handler, "before_input", answer(200, f'{{"{CANARY}": 1}}'))),
+    "input key": (
+        3,
+        lambda _, handler, _model: setattr(
+            handler, "before_input", answer(200, f'{{"{CANARY}": 1}}')
+        ),
+    ),
     "model rejected": (4, lambda _, _handler, model: setattr(model, "before", answer(400, ECHO))),
     "model failed": (4, lambda _, _handler, model: setattr(model, "before", answer(500, ECHO))),
     "model broken": (4, lambda _, _handler, model: setattr(model, "before", answer(200, ECHO))),
     "model unreachable": (
         4,
-        lambda machine, *_: machine.contract["kserve"].update(modelUrl=f"{HOST}/v2/models/sum/infer?key={CANARY}"),
+        lambda machine, *_: machine.contract["kserve"].update(
+            modelUrl=f"{HOST}/v2/models/sum/infer?key={CANARY}"
+        ),
     ),
-    "output rejected": (5, lambda _, handler, _model: setattr(handler, "before_output", answer(500, ECHO))),
-    "output unconfirmed": (5, lambda _, handler, _model: setattr(handler, "before_output", answer(200, ECHO))),
-    "handler unreachable": (3, lambda machine, *_: machine.endpoint("input", {"server-url": HOST, "token": ""})),
+    "output rejected": (
+        5,
+        lambda _, handler, _model: setattr(handler, "before_output", answer(500, ECHO)),
+    ),
+    "output unconfirmed": (
+        5,
+        lambda _, handler, _model: setattr(handler, "before_output", answer(200, ECHO)),
+    ),
+    "handler unreachable": (
+        3,
+        lambda machine, *_: machine.endpoint("input", {"server-url": HOST, "token": ""}),
+    ),
     "invalid header": (
         2,
-        lambda machine, *_: machine.contract["input"]["krateo"]["api"].update(headers=[f"X: {CANARY}\nY: {CANARY}"]),
+        lambda machine, *_: machine.contract["input"]["krateo"]["api"].update(
+            headers=[f"X: {CANARY}\nY: {CANARY}"]
+        ),
     ),
-    "invalid payload": (2, lambda machine, *_: machine.contract["output"]["krateo"]["api"].update(payload=CANARY)),
+    "invalid payload": (
+        2,
+        lambda machine, *_: machine.contract["output"]["krateo"]["api"].update(payload=CANARY),
+    ),
 }
 
 
@@ -75,7 +105,9 @@ async def test_nothing_that_is_written_about_a_data_handler_contains_a_canary(
 ) -> None:
     handler.rows = [[RECORD, 1.0, 2.0, 3.0]] * 3
     for side in ("input", "output"):
-        krateo.endpoint(side, {"server-url": handler.url.replace("//", f"//user:{CANARY}@"), "token": ""})
+        krateo.endpoint(
+            side, {"server-url": handler.url.replace("//", f"//user:{CANARY}@"), "token": ""}
+        )
         api = krateo.contract[side]["krateo"]["api"]
         api |= {"headers": [f"X-Api-Key: {CANARY}"], "path": f"{api['path']}?token={CANARY}"}
     url = model.url.replace("//", f"//user:{CANARY}@")
@@ -96,12 +128,16 @@ FILES = {
 
 
 @pytest.mark.parametrize(("code", "records"), FILES.values(), ids=FILES)
-async def test_nothing_that_is_written_about_a_file_contains_a_record(file: Machine, code: int, records: str) -> None:
+async def test_nothing_that_is_written_about_a_file_contains_a_record(
+    file: Machine, code: int, records: str
+) -> None:
     (file.input / "data" / "rows.jsonl").write_text(records)
     check(await file.process(INFERRUN_RETRY_SECONDS="0"), code)
 
 
-async def test_a_link_from_the_input_to_a_secret_is_not_followed(file: Machine, tmp_path: Path) -> None:
+async def test_a_link_from_the_input_to_a_secret_is_not_followed(
+    file: Machine, tmp_path: Path
+) -> None:
     (tmp_path / "token").write_text(f"{CANARY}-token\n")
     (file.input / "data" / "rows.jsonl").symlink_to(tmp_path / "token")
     check(await file.process(INFERRUN_RETRY_SECONDS="0"), 3)
@@ -187,7 +223,9 @@ async def test_what_an_s3_server_responds_is_not_shown(batch: Machine, status: i
         check(await batch.process(INFERRUN_RETRY_SECONDS="0"), 3)
 
 
-async def test_a_redirect_of_the_model_server_is_not_followed_with_the_token(batch: Machine, llm: OpenAiServer) -> None:
+async def test_a_redirect_of_the_model_server_is_not_followed_with_the_token(
+    batch: Machine, llm: OpenAiServer
+) -> None:
     async with openai_server() as other:
 
         async def redirect(_: web.Request) -> web.StreamResponse:
@@ -207,7 +245,13 @@ def stored(tmp_path: Path, model: CountingModel) -> Machine:
     uid = str(uuid.uuid4())
     kserve = {"modelName": "sum", "modelUrl": model.address, "modelInputName": "input-0"}
     output = {"file": {"claimName": "claim", "path": "out"}}
-    contract = {"jobId": uid, "runId": uid, "jobName": f"inf-{uid[:8]}", "kserve": kserve, "output": output}
+    contract = {
+        "jobId": uid,
+        "runId": uid,
+        "jobName": f"inf-{uid[:8]}",
+        "kserve": kserve,
+        "output": output,
+    }
     return Machine(tmp_path / "run", contract=contract)
 
 
@@ -231,9 +275,13 @@ async def test_nothing_that_is_written_about_a_web_server_contains_a_canary(
     code, body, failures, name = WEB[kind]
     requests = Requests(failures=list(failures))
     async with web_server({"body": body}, has_ranges=has_ranges, requests=requests) as address:
-        stored.endpoint("input", {"token": "c4nary-token", "url": f"{address}/{name}?signature=c4nary#c4nary"})
+        stored.endpoint(
+            "input", {"token": "c4nary-token", "url": f"{address}/{name}?signature=c4nary#c4nary"}
+        )
         record_format = name.removesuffix(".gz").rpartition(".")[2]
-        stored.contract["input"] = {"http": {"credentialsRef": {"name": "web"}, "format": record_format}}
+        stored.contract["input"] = {
+            "http": {"credentialsRef": {"name": "web"}, "format": record_format}
+        }
         check(await stored.process(INFERRUN_RETRY_SECONDS="0"), code)
     assert requests.headers[0]["Authorization"] == "Bearer c4nary-token"
 
@@ -241,14 +289,23 @@ async def test_nothing_that_is_written_about_a_web_server_contains_a_canary(
 SECRETS = {
     "user information": {"url": "http://user:c4nary@127.0.0.1:9/rows.jsonl"},
     "scheme": {"url": "c4nary://127.0.0.1:9/rows.jsonl?c4nary"},
-    "two credentials": {"url": "http://127.0.0.1:9/rows.jsonl?key=c4nary", "token": "c4nary", "password": "c4nary"},
-    "line break": {"url": "http://127.0.0.1:9/rows.jsonl?key=c4nary", "token": "c4nary\nX-Other: c4nary"},
+    "two credentials": {
+        "url": "http://127.0.0.1:9/rows.jsonl?key=c4nary",
+        "token": "c4nary",
+        "password": "c4nary",
+    },
+    "line break": {
+        "url": "http://127.0.0.1:9/rows.jsonl?key=c4nary",
+        "token": "c4nary\nX-Other: c4nary",
+    },
     "authority": {"url": "https://127.0.0.1:9/rows.jsonl?key=c4nary", "ca.crt": "c4nary"},
 }
 
 
 @pytest.mark.parametrize("values", SECRETS.values(), ids=SECRETS)
-async def test_an_invalid_secret_is_reported_without_its_values(stored: Machine, values: dict[str, str]) -> None:
+async def test_an_invalid_secret_is_reported_without_its_values(
+    stored: Machine, values: dict[str, str]
+) -> None:
     stored.endpoint("input", values)
     stored.contract["input"] = {"http": {"credentialsRef": {"name": "web"}}}
     ended = await stored.process(INFERRUN_RETRY_SECONDS="0")
@@ -263,7 +320,9 @@ CODES = ("42000", "42p01", "28000", "25000", "22000", "xx000")
 def database(postgres: Postgres) -> Postgres:
     """A server with records, and with functions whose errors repeat them."""
     postgres.execute("create table records (id int primary key, a float8, name text)")
-    postgres.execute("insert into records select n, %s, 'c4nary' from generate_series(0, 9) n", RECORD)
+    postgres.execute(
+        "insert into records select n, %s, 'c4nary' from generate_series(0, 9) n", RECORD
+    )
     for code in CODES:
         postgres.execute(
             f"create function fails_{code}(name text) returns int language plpgsql as $$ begin raise exception using "
@@ -297,7 +356,9 @@ async def test_nothing_that_is_written_about_a_database_contains_a_canary(
 ) -> None:
     reference = {"credentialsRef": {"name": "database"}}
     rows = {"query": "select id, a, a as b from records", "key": "id"}
-    stored.contract["input"] = {"sql": {**reference, **({"query": QUERIES[kind]} if kind in QUERIES else rows)}}
+    stored.contract["input"] = {
+        "sql": {**reference, **({"query": QUERIES[kind]} if kind in QUERIES else rows)}
+    }
     table = "records" if kind.startswith("table") else "predictions"
     stored.contract["output"] = {"sql": {**reference, "table": table}}
     for side in ("input", "output"):

@@ -1,5 +1,5 @@
-"""Objects of Google and Azure without a Secret: the token of the Pod's service account is exchanged for credentials, which expire
-during the run.
+"""Objects of Google and Azure without a Secret: the token of the Pod's service account is exchanged
+for credentials, which expire during the run.
 """
 
 import asyncio
@@ -28,7 +28,9 @@ from tests.integration.runner.servers import CountingModel, serving
 
 VALID = timedelta(seconds=3)
 ROWS = 60
-AUDIENCE = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/cluster"
+AUDIENCE = (
+    "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/cluster"
+)
 ACCOUNT = "batch@project.iam.gserviceaccount.com"
 POD_TOKEN = "token-of-the-pod"
 LIMITS = Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.0.1"})
@@ -36,7 +38,8 @@ LIMITS = Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.
 
 @dataclass
 class TokenService:
-    """Exchanges the token of a service account for access tokens, as Google's and Azure's services do."""
+    """Exchanges the token of a service account for access tokens, as Google's and Azure's services
+    do."""
 
     refusal: str = ""
     url: str = ""
@@ -56,13 +59,18 @@ class TokenService:
         assert (form["audience"], form["subject_token"]) == (AUDIENCE, POD_TOKEN)
         assert form["grant_type"] == "urn:ietf:params:oauth:grant-type:token-exchange"
         if self.refusal:
-            return web.json_response({"error": self.refusal, "error_description": POD_TOKEN}, status=400)
-        return web.json_response({"access_token": self._token(), "expires_in": VALID.seconds, "token_type": "Bearer"})
+            return web.json_response(
+                {"error": self.refusal, "error_description": POD_TOKEN}, status=400
+            )
+        return web.json_response(
+            {"access_token": self._token(), "expires_in": VALID.seconds, "token_type": "Bearer"}
+        )
 
     async def impersonate(self, request: web.Request) -> web.Response:
         """Google: for the result of the exchange."""
         assert request.match_info["account"] == f"{ACCOUNT}:generateAccessToken"
-        del self.ends[request.headers["Authorization"].removeprefix("Bearer ")]  # is not valid for the bucket
+        # is not valid for the bucket
+        del self.ends[request.headers["Authorization"].removeprefix("Bearer ")]
         token = self._token()
         return web.json_response({"accessToken": token, "expireTime": self.ends[token].isoformat()})
 
@@ -72,12 +80,16 @@ class TokenService:
         assert (form["client_id"], form["client_assertion"]) == ("client", POD_TOKEN)
         if self.refusal:
             return web.json_response({"error": self.refusal}, status=401)
-        return web.json_response({"access_token": self._token(), "expires_in": VALID.seconds, "token_type": "Bearer"})
+        return web.json_response(
+            {"access_token": self._token(), "expires_in": VALID.seconds, "token_type": "Bearer"}
+        )
 
     def check(self, request: web.Request) -> None:
         """Accept a request of an access token that is valid."""
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self.ends.get(token, datetime.min.replace(tzinfo=UTC)) < datetime.now(UTC) - timedelta(seconds=2):
+        if self.ends.get(token, datetime.min.replace(tzinfo=UTC)) < datetime.now(UTC) - timedelta(
+            seconds=2
+        ):
             raise web.HTTPUnauthorized
         self.used.add(token)
 
@@ -121,26 +133,40 @@ async def google(bucket: CloudBucket, service: TokenService) -> AsyncIterator[di
 
 @asynccontextmanager
 async def azure(bucket: CloudBucket, service: TokenService) -> AsyncIterator[dict[str, object]]:
-    """The same, in front of Azurite, which gets requests that are signed with the key of the account."""
+    """The same, in front of Azurite, which gets requests that are signed with the key of the
+    account."""
     target = urlsplit(bucket.place["endpoint"])
 
     def admit(request: web.Request) -> Mapping[str, str]:
         service.check(request)
-        headers = {name: value for name, value in request.headers.items() if name != "Authorization"}
-        return headers | {"Authorization": shared_key(request, headers, key=bucket.keys["accountKey"])}
+        headers = {
+            name: value for name, value in request.headers.items() if name != "Authorization"
+        }
+        return headers | {
+            "Authorization": shared_key(request, headers, key=bucket.keys["accountKey"])
+        }
 
-    async with at_a_distance(f"{target.scheme}://{target.netloc}", seconds=0, admit=admit) as checked:
+    async with at_a_distance(
+        f"{target.scheme}://{target.netloc}", seconds=0, admit=admit
+    ) as checked:
         yield {**bucket.place, "endpoint": f"{checked.url}{target.path}"}
 
 
 def shared_key(request: web.Request, headers: Mapping[str, str], *, key: str) -> str:
-    """The header of a request without a body that is signed with the key of the account `records`."""
+    """The header of a request without a body that is signed with the key of the account
+    `records`."""
     known = {name.lower(): value for name, value in headers.items()}
     standard = "content-encoding content-language no-length content-md5 content-type date if-modified-since if-match"
     names = f"{standard} if-none-match if-unmodified-since range".split()
     ours = [f"{name}:{known[name]}" for name in sorted(known) if name.startswith("x-ms-")]
     query = [f"{name.lower()}:{value}" for name, value in sorted(request.query.items())]
-    lines = [request.method, *(known.get(name, "") for name in names), *ours, f"/records{request.path}", *query]
+    lines = [
+        request.method,
+        *(known.get(name, "") for name in names),
+        *ours,
+        f"/records{request.path}",
+        *query,
+    ]
     signature = hmac.digest(base64.b64decode(key), "\n".join(lines).encode(), "sha256")
     return f"SharedKey records:{base64.b64encode(signature).decode()}"
 
@@ -159,7 +185,11 @@ def fill(bucket: CloudBucket, folder: Path) -> None:
     ids=["direct", "impersonated"],
 )
 async def test_a_run_outlives_the_credentials_of_its_workload_identity(
-    machine: Machine, model: CountingModel, emulators: Clouds, service: TokenService, account: dict[str, str]
+    machine: Machine,
+    model: CountingModel,
+    emulators: Clouds,
+    service: TokenService,
+    account: dict[str, str],
 ) -> None:
     bucket = emulators.bucket("gcs")
     fill(bucket, machine.folder / "given")
@@ -169,7 +199,9 @@ async def test_a_run_outlives_the_credentials_of_its_workload_identity(
             identity = {"audience": AUDIENCE, **account}
             machine.contract[side] = {"gcs": {**place, "path": path, "workloadIdentity": identity}}
             (machine.folder / "endpoints" / side / "token").write_text(POD_TOKEN)
-        ended = await machine.process(INFERRUN_GOOGLE_STS=service.url, INFERRUN_GOOGLE_IAM=service.url)
+        ended = await machine.process(
+            INFERRUN_GOOGLE_STS=service.url, INFERRUN_GOOGLE_IAM=service.url
+        )
     assert (ended.code, ended.message) == (0, f"{ROWS} of {ROWS} records predicted"), ended.stderr
     assert len(service.used) > 1
 
@@ -184,7 +216,11 @@ def set_azure_identity(monkeypatch: pytest.MonkeyPatch, service: TokenService, t
 
 @pytest.mark.usefixtures("model")
 async def test_a_run_reads_with_azures_workload_identity(
-    machine: Machine, emulators: Clouds, service: TokenService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine,
+    emulators: Clouds,
+    service: TokenService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bucket = emulators.bucket("azure")
     fill(bucket, tmp_path / "given")
@@ -205,7 +241,9 @@ async def test_credentials_of_azures_workload_identity_are_renewed(
     set_azure_identity(monkeypatch, service, tmp_path / "token")
     async with azure(bucket, service) as place:
         spec = AzureStorage.model_validate({**place, "path": "in/"})
-        async with open_bucket(spec, azure_cloud, Mount(tmp_path, "input.azure", InputError), LIMITS) as opened:
+        async with open_bucket(
+            spec, azure_cloud, Mount(tmp_path, "input.azure", InputError), LIMITS
+        ) as opened:
             assert await asyncio.to_thread(opened.read, "in/0.jsonl")
             first = set(service.used)
             await service.wait_for_expiry()
@@ -226,20 +264,31 @@ async def test_a_token_that_is_not_accepted_is_reported(
     service.refusal = "invalid_grant"
     token = machine.folder / "endpoints" / "input" / "token"
     token.write_text(POD_TOKEN)
-    environment = {"AZURE_TENANT_ID": "tenant", "AZURE_CLIENT_ID": "client", "AZURE_AUTHORITY_HOST": service.url}
+    environment = {
+        "AZURE_TENANT_ID": "tenant",
+        "AZURE_CLIENT_ID": "client",
+        "AZURE_AUTHORITY_HOST": service.url,
+    }
     environment |= {"INFERRUN_GOOGLE_STS": service.url, "AZURE_FEDERATED_TOKEN_FILE": str(token)}
     more = {"workloadIdentity": {"audience": AUDIENCE}} if label == "gcs" else {}
     machine.contract["input"] = {label: {**emulators.bucket(label).place, "path": "in/", **more}}
     machine.contract["output"] = {"file": {"claimName": "made", "path": "out"}}
     ended = await machine.process(**environment)
     assert ended.code == 3
-    assert ended.message.endswith(f"no credentials from {service.url} for the Pod's service account: {expected}")
+    assert ended.message.endswith(
+        f"no credentials from {service.url} for the Pod's service account: {expected}"
+    )
     assert POD_TOKEN not in ended.stderr
 
 
 @pytest.mark.parametrize("is_keyless", [False, True], ids=["key", "identity"])
 async def test_a_large_file_is_sent_to_google_in_one_request(
-    emulators: Clouds, service: TokenService, monkeypatch: pytest.MonkeyPatch, *, is_keyless: bool, tmp_path: Path
+    emulators: Clouds,
+    service: TokenService,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_keyless: bool,
+    tmp_path: Path,
 ) -> None:
     """The emulator does not support uploads in parts."""
     monkeypatch.setenv("INFERRUN_GOOGLE_STS", service.url)
@@ -248,24 +297,45 @@ async def test_a_large_file_is_sent_to_google_in_one_request(
     (tmp_path / "file").write_bytes(content)
     (tmp_path / "token").write_text(POD_TOKEN)
     bucket.mount(tmp_path)
-    identity = {"credentialsRef": None, "workloadIdentity": {"audience": AUDIENCE}} if is_keyless else {}
+    identity = (
+        {"credentialsRef": None, "workloadIdentity": {"audience": AUDIENCE}} if is_keyless else {}
+    )
     spec = GcsStorage.model_validate({**bucket.spec("out"), **identity})
-    async with open_bucket(spec, gcs_cloud, Mount(tmp_path, "output.gcs", OutputError), LIMITS) as opened:
+    async with open_bucket(
+        spec, gcs_cloud, Mount(tmp_path, "output.gcs", OutputError), LIMITS
+    ) as opened:
         await asyncio.to_thread(opened.put, "out/a file+1", tmp_path / "file")
         assert await asyncio.to_thread(opened.read, "out/a file+1") == content
     assert bool(service.ends) == is_keyless
 
 
-async def test_a_token_of_azure_that_may_not_write_is_named(emulators: Clouds, tmp_path: Path) -> None:
+async def test_a_token_of_azure_that_may_not_write_is_named(
+    emulators: Clouds, tmp_path: Path
+) -> None:
     bucket = emulators.bucket("azure")
-    query = {"sp": "rl", "ss": "b", "srt": "co", "se": f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"}
+    query = {
+        "sp": "rl",
+        "ss": "b",
+        "srt": "co",
+        "se": f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}",
+    }
     query["sv"] = "2019-02-02"
-    lines = ["records", *(query.get(name, "") for name in ("sp", "ss", "srt", "st", "se", "sip", "spr", "sv")), ""]
-    signature = hmac.digest(base64.b64decode(bucket.keys["accountKey"]), "\n".join(lines).encode(), "sha256")
+    lines = [
+        "records",
+        *(query.get(name, "") for name in ("sp", "ss", "srt", "st", "se", "sip", "spr", "sv")),
+        "",
+    ]
+    signature = hmac.digest(
+        base64.b64decode(bucket.keys["accountKey"]), "\n".join(lines).encode(), "sha256"
+    )
     query["sig"] = base64.b64encode(signature).decode()
     (tmp_path / "sasToken").write_text("?" + urlencode(query))
     spec = AzureStorage.model_validate(bucket.spec("out"))
-    async with open_bucket(spec, azure_cloud, Mount(tmp_path, "output.azure", OutputError), LIMITS) as opened:
+    async with open_bucket(
+        spec, azure_cloud, Mount(tmp_path, "output.azure", OutputError), LIMITS
+    ) as opened:
         assert await asyncio.to_thread(opened.list_below, "out/") == []
-        with pytest.raises(OutputError, match=r"check output\.azure\.credentialsRef and its permissions"):
+        with pytest.raises(
+            OutputError, match=r"check output\.azure\.credentialsRef and its permissions"
+        ):
             await asyncio.to_thread(opened.check, "out")

@@ -1,4 +1,5 @@
-"""Columns that feed tensors or are copied to the results, in every format with columns and with V2 as JSON, bytes and gRPC."""
+"""Columns that feed tensors or are copied to the results, in every format with columns and with V2
+as JSON, bytes and gRPC."""
 
 import json
 import re
@@ -28,7 +29,10 @@ TABLE: dict[str, list[Any]] = {  # Any: values of a column
     "second": list(range(40)),
 }
 TENSORS: dict[str, Any] = {  # Any: JSON
-    "inputs": [{"name": "pair", "columns": ["second", "first"]}, {"name": "city", "columns": ["city"]}],
+    "inputs": [
+        {"name": "pair", "columns": ["second", "first"]},
+        {"name": "city", "columns": ["city"]},
+    ],
     "outputs": [{"name": "label"}, {"name": "sum", "resultName": "total"}],
 }
 
@@ -46,24 +50,41 @@ async def plain(tmp_path: Path) -> AsyncIterator[TensorServer]:
 
 
 def machine_of(
-    folder: Path, server: TensorServer, name: str, table: dict[str, list[Any]] = TABLE, **members: Any
+    folder: Path,
+    server: TensorServer,
+    name: str,
+    table: dict[str, list[Any]] = TABLE,
+    **members: Any,
 ) -> Machine:  # Any: JSON
     kserve = {"modelName": "two", "modelUrl": server.url, "protocolVersion": "v2"}
-    machine = Machine(folder, contract={"jobId": "uid", "jobName": "inf-two", "kserve": kserve, **members})
-    machine.contract["input"] = {"file": {"claimName": "given", "path": f"rows.{name}", "format": name}}
+    machine = Machine(
+        folder, contract={"jobId": "uid", "jobName": "inf-two", "kserve": kserve, **members}
+    )
+    machine.contract["input"] = {
+        "file": {"claimName": "given", "path": f"rows.{name}", "format": name}
+    }
     machine.contract["output"] = {"file": {"claimName": "made", "path": "out"}}
     (machine.input / f"rows.{name}").write_bytes(content_of(table, name=name))
     return machine
 
 
 def expected(index: int) -> dict[str, Any]:  # Any: JSON
-    return {"label": f"{TABLE['city'][index]}!", "total": TABLE["first"][index] + TABLE["second"][index]}
+    return {
+        "label": f"{TABLE['city'][index]}!",
+        "total": TABLE["first"][index] + TABLE["second"][index],
+    }
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_columns_feed_tensors_and_are_copied(tmp_path: Path, two: TensorServer, name: str) -> None:
-    machine = machine_of(tmp_path / "run", two, name, tensors=TENSORS, passThroughColumns=["region", "second"])
-    await machine.success("40 of 40 records predicted", INFERRUN_CHUNK_BYTES="300", INFERRUN_BATCH_ROWS="7")
+async def test_columns_feed_tensors_and_are_copied(
+    tmp_path: Path, two: TensorServer, name: str
+) -> None:
+    machine = machine_of(
+        tmp_path / "run", two, name, tensors=TENSORS, passThroughColumns=["region", "second"]
+    )
+    await machine.success(
+        "40 of 40 records predicted", INFERRUN_CHUNK_BYTES="300", INFERRUN_BATCH_ROWS="7"
+    )
     assert machine.results == [
         {
             "index": index,
@@ -75,13 +96,21 @@ async def test_columns_feed_tensors_and_are_copied(tmp_path: Path, two: TensorSe
         for index in range(40)
     ]
     assert [[7, 2], [7]] in [[one["shape"] for one in head["inputs"]] for head in two.requests]
-    assert all([one["name"] for one in head["outputs"]] == ["label", "sum"] for head in two.requests)
+    assert all(
+        [one["name"] for one in head["outputs"]] == ["label", "sum"] for head in two.requests
+    )
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 async def test_an_output_can_be_classes(tmp_path: Path, two: TensorServer, form: str) -> None:
-    """The server is a stand-in for Triton: it answers with texts in the form that Triton documents."""
-    classes = {"name": "sum", "datatype": "BYTES", "shape": [-1, 2], "parameters": {"classification": 2}}
+    """The server is a stand-in for Triton: it answers with texts in the form that Triton
+    documents."""
+    classes = {
+        "name": "sum",
+        "datatype": "BYTES",
+        "shape": [-1, 2],
+        "parameters": {"classification": 2},
+    }
     tensors = {**TENSORS, "outputs": [classes, {"name": "label"}]}
     machine = machine_of(tmp_path / "run", two, "csv", tensors=tensors)
     machine.contract["output"]["file"]["format"] = form
@@ -99,7 +128,9 @@ async def test_an_output_can_be_classes(tmp_path: Path, two: TensorServer, form:
     assert table["prediction"].type.field("sum").type == pyarrow.list_(pyarrow.string(), 2)
 
 
-async def test_predictions_are_columns_of_the_types_of_the_metadata(tmp_path: Path, two: TensorServer) -> None:
+async def test_predictions_are_columns_of_the_types_of_the_metadata(
+    tmp_path: Path, two: TensorServer
+) -> None:
     table = {**TABLE, "city": [None, *TABLE["city"][1:]]}
     machine = machine_of(tmp_path / "run", two, "parquet", table, tensors=TENSORS)
     machine.contract["output"]["file"]["format"] = "parquet"
@@ -116,7 +147,9 @@ async def test_predictions_are_columns_of_the_types_of_the_metadata(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_the_whole_input_can_be_copied(tmp_path: Path, plain: TensorServer, name: str) -> None:
+async def test_the_whole_input_can_be_copied(
+    tmp_path: Path, plain: TensorServer, name: str
+) -> None:
     machine = machine_of(tmp_path / "run", plain, name, tensors=TENSORS, joinSource="Input")
     await machine.success()
     first, *_ = machine.results
@@ -125,8 +158,11 @@ async def test_the_whole_input_can_be_copied(tmp_path: Path, plain: TensorServer
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet", "arrow"])
-async def test_columns_that_are_copied_do_not_feed_the_model(tmp_path: Path, machine: Machine, name: str) -> None:
-    table: dict[str, list[Any]] = {"a": [1.5, 2.5], "note": ["x", "y"], "b": [1, 2]}  # Any: values of a column
+async def test_columns_that_are_copied_do_not_feed_the_model(
+    tmp_path: Path, machine: Machine, name: str
+) -> None:
+    # Any: values of a column
+    table: dict[str, list[Any]] = {"a": [1.5, 2.5], "note": ["x", "y"], "b": [1, 2]}
     machine.contract |= {
         "input": {"file": {"claimName": "given", "path": f"rows.{name}", "format": name}},
         "output": {"file": {"claimName": "made", "path": "out"}},
@@ -137,9 +173,17 @@ async def test_columns_that_are_copied_do_not_feed_the_model(tmp_path: Path, mac
     assert [(one["note"], one["prediction"]) for one in machine.results] == [("x", 2.5), ("y", 4.5)]
 
 
-async def test_a_record_with_a_wrong_value_costs_that_record(tmp_path: Path, two: TensorServer) -> None:
-    table = {**TABLE, "first": ["0.5", "n/a", *map(str, range(2, 40))], "city": [*TABLE["city"][:39], None]}
-    machine = machine_of(tmp_path / "run", two, "jsonl", table, tensors=TENSORS, passThroughColumns=["region"])
+async def test_a_record_with_a_wrong_value_costs_that_record(
+    tmp_path: Path, two: TensorServer
+) -> None:
+    table = {
+        **TABLE,
+        "first": ["0.5", "n/a", *map(str, range(2, 40))],
+        "city": [*TABLE["city"][:39], None],
+    }
+    machine = machine_of(
+        tmp_path / "run", two, "jsonl", table, tensors=TENSORS, passThroughColumns=["region"]
+    )
     await machine.success("38 of 40 records predicted; 2 failed, with their errors in the output")
     found = machine.results
     assert found[0]["prediction"] == {"label": "Rome!", "total": 0.5}
@@ -179,7 +223,15 @@ MISTAKES: dict[str, tuple[dict[str, Any], int, str]] = {  # Any: JSON
         "tensors.inputs.1.name: 'pair' is named twice",
     ),
     "two outputs of one name": (
-        {"tensors": {**TENSORS, "outputs": [{"name": "sum", "resultName": "x"}, {"name": "label", "resultName": "x"}]}},
+        {
+            "tensors": {
+                **TENSORS,
+                "outputs": [
+                    {"name": "sum", "resultName": "x"},
+                    {"name": "label", "resultName": "x"},
+                ],
+            }
+        },
         2,
         "tensors.outputs.1.resultName: 'x' is the name of another output",
     ),
@@ -240,7 +292,9 @@ async def test_a_name_that_the_metadata_lacks_ends_a_dry_run(
     await machine.final_failure(4, message)
 
 
-async def test_a_record_without_a_column_is_named_without_its_members(tmp_path: Path, plain: TensorServer) -> None:
+async def test_a_record_without_a_column_is_named_without_its_members(
+    tmp_path: Path, plain: TensorServer
+) -> None:
     machine = machine_of(tmp_path / "run", plain, "jsonl", tensors=TENSORS)
     (machine.input / "rows.jsonl").write_text('{"second": 1, "c4nary": 2, "city": "Rome"}\n')
     ended = await machine.pod()
@@ -252,12 +306,17 @@ async def test_a_table_without_a_header_is_not_shown(tmp_path: Path, plain: Tens
     machine = machine_of(tmp_path / "run", plain, "csv", tensors=TENSORS)
     (machine.input / "rows.csv").write_text("c4nary,2,Rome\nc4nary,4,Oslo\n")
     ended = await machine.pod()
-    assert "rows.csv has no column 'second', and none of the others that the config names" in ended.message
+    assert (
+        "rows.csv has no column 'second', and none of the others that the config names"
+        in ended.message
+    )
     assert "c4nary" not in ended.message
 
 
 async def test_a_valid_mapping_passes_the_dry_run(tmp_path: Path, plain: TensorServer) -> None:
-    await machine_of(tmp_path / "run", plain, "parquet", tensors=TENSORS, joinSource="Input", dryRun=True).success()
+    await machine_of(
+        tmp_path / "run", plain, "parquet", tensors=TENSORS, joinSource="Input", dryRun=True
+    ).success()
     assert plain.requests == []
 
 
@@ -265,7 +324,9 @@ async def test_a_data_handler_stores_no_columns(krateo: Machine, machine: Machin
     krateo.contract["input"] = {"file": {"claimName": "given", "path": "rows.csv", "format": "csv"}}
     krateo.contract["passThroughColumns"] = ["note"]
     (krateo.input / "rows.csv").write_text("a,note\n1,x\n")
-    await krateo.failure(2, "output.krateo: it does not store columns of the input; use file, s3, gcs")
+    await krateo.failure(
+        2, "output.krateo: it does not store columns of the input; use file, s3, gcs"
+    )
 
 
 async def test_the_documented_config_works(tmp_path: Path, plain: TensorServer) -> None:
@@ -294,8 +355,13 @@ CUSTOMERS: dict[str, list[Any]] = {  # Any: values of a column
 }
 
 
-async def run_customers(folder: Path, server: MlServer, protocol: str, name: str) -> tuple[Ended, list[dict[str, Any]]]:
-    kserve = {"modelName": "customers", "modelUrl": server.grpc if protocol == "grpc-v2" else server.rest}
+async def run_customers(
+    folder: Path, server: MlServer, protocol: str, name: str
+) -> tuple[Ended, list[dict[str, Any]]]:
+    kserve = {
+        "modelName": "customers",
+        "modelUrl": server.grpc if protocol == "grpc-v2" else server.rest,
+    }
     tensors = {
         "inputs": [{"name": "age", "columns": ["age"]}, {"name": "city", "columns": ["city"]}],
         "outputs": [
@@ -303,7 +369,9 @@ async def run_customers(folder: Path, server: MlServer, protocol: str, name: str
             {"name": "predict_proba", "resultName": "probabilities"},
         ],
     }
-    machine = machine_of(folder, TensorServer(), name, CUSTOMERS, tensors=tensors, passThroughColumns=["name"])
+    machine = machine_of(
+        folder, TensorServer(), name, CUSTOMERS, tensors=tensors, passThroughColumns=["name"]
+    )
     machine.contract["kserve"] = {**kserve, "protocolVersion": protocol}
     ended = await machine.pod(INFERRUN_RETRY_SECONDS="30")
     return ended, machine.results if ended.code == 0 else []

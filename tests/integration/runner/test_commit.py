@@ -1,4 +1,5 @@
-"""A run whose manifest exists has succeeded: the exit code is 0 if and only if it exists, whenever the process is stopped."""
+"""A run whose manifest exists has succeeded: the exit code is 0 if and only if it exists, whenever
+the process is stopped."""
 
 import asyncio
 import signal
@@ -52,7 +53,13 @@ async def test_sigterm_during_the_commit_exits_with_0_if_the_manifest_exists(
 
 @pytest.mark.parametrize(
     ("step", "seconds"),
-    [("draft", HANGING), ("before_link", 5.0), ("after_link", HANGING), ("folder", HANGING), ("cleanup", HANGING)],
+    [
+        ("draft", HANGING),
+        ("before_link", 5.0),
+        ("after_link", HANGING),
+        ("folder", HANGING),
+        ("cleanup", HANGING),
+    ],
 )
 async def test_the_deadline_during_the_commit_exits_with_0_if_the_manifest_exists(
     file: Machine, tmp_path: Path, step: str, seconds: float

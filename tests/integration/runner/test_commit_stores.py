@@ -1,4 +1,5 @@
-"""Buckets and databases: the exit code is 0 if and only if the manifest exists, whenever the process is stopped."""
+"""Buckets and databases: the exit code is 0 if and only if the manifest exists, whenever the
+process is stopped."""
 
 import asyncio
 import signal
@@ -51,7 +52,8 @@ def paused_list(*arguments, **options):
 
 obstore.put, obstore.list = paused_put, paused_list
 """
-"""A `sitecustomize` module that pauses the client of a bucket, as a server that responds late does."""
+"""A `sitecustomize` module that pauses the client of a bucket, as a server that responds late
+does."""
 
 COMMITS_AT_DEADLINE = """
 import os, time
@@ -88,7 +90,9 @@ async def stopped(pod: Pod) -> Ended:
     return await asyncio.wait_for(pod.end(), 60)
 
 
-def to_bucket(machine: Machine, s3: S3Server, folder: Path, *, step: str, seconds: float) -> dict[str, str]:
+def to_bucket(
+    machine: Machine, s3: S3Server, folder: Path, *, step: str, seconds: float
+) -> dict[str, str]:
     """Write to a bucket, and return the environment of a process that pauses at a step."""
     write_rows(machine)
     machine.contract["output"] = {"s3": s3.spec("out")}
@@ -104,7 +108,8 @@ def to_bucket(machine: Machine, s3: S3Server, folder: Path, *, step: str, second
 
 @asynccontextmanager
 async def slow_commit(server: str, seen: asyncio.Event, *, seconds: float) -> AsyncIterator[str]:
-    """Forward connections to a server, the request for the manifest only after some seconds, even if the client is gone by then."""
+    """Forward connections to a server, the request for the manifest only after some seconds, even
+    if the client is gone by then."""
     target = urlsplit(server)
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -187,7 +192,9 @@ async def to_table(machine: Machine, postgres: Postgres, *, seconds: float) -> N
     write_rows(machine)
     run = str(uuid.uuid4())
     machine.contract |= {"jobId": run, "runId": run}
-    machine.contract["output"] = {"sql": {"credentialsRef": {"name": "database"}, "table": "predictions"}}
+    machine.contract["output"] = {
+        "sql": {"credentialsRef": {"name": "database"}, "table": "predictions"}
+    }
     postgres.mount(machine.folder / "endpoints" / "output")
     if postgres.execute("select to_regclass('inferrun_runs')") == [(None,)]:
         machine.contract["jobId"] = machine.contract["runId"] = str(uuid.uuid4())
@@ -198,7 +205,9 @@ async def to_table(machine: Machine, postgres: Postgres, *, seconds: float) -> N
         "create or replace function slow() returns trigger language plpgsql as "
         f"$$ begin perform pg_sleep({seconds}); return new; end $$"
     )
-    postgres.execute("create trigger slow before update on inferrun_runs for each row execute function slow()")
+    postgres.execute(
+        "create trigger slow before update on inferrun_runs for each row execute function slow()"
+    )
 
 
 def is_committing(postgres: Postgres) -> bool:
@@ -206,17 +215,23 @@ def is_committing(postgres: Postgres) -> bool:
 
 
 def is_in_table(machine: Machine, postgres: Postgres) -> bool:
-    found = postgres.execute("select manifest is not null from inferrun_runs where run = %s", machine.contract["runId"])
+    found = postgres.execute(
+        "select manifest is not null from inferrun_runs where run = %s", machine.contract["runId"]
+    )
     return found == [(True,)]
 
 
 def end_sleep(postgres: Postgres) -> None:
-    postgres.execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'")
+    postgres.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'"
+    )
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seconds", [SLOW, HANGING], ids=["slow", "hanging"])
-async def test_sigterm_during_the_commit_to_a_table(file: Machine, postgres: Postgres, seconds: float) -> None:
+async def test_sigterm_during_the_commit_to_a_table(
+    file: Machine, postgres: Postgres, seconds: float
+) -> None:
     await to_table(file, postgres, seconds=seconds)
     pod = await file.start()
     await until(lambda: is_committing(postgres) or pod.process.returncode is not None, seconds=60)

@@ -1,5 +1,6 @@
-"""Objects that are stored with a Content-Encoding, as `aws s3 cp --content-encoding gzip` and `gsutil cp -Z` store them, in each
-store: what was compressed reaches the model, not the compressed bytes."""
+"""Objects that are stored with a Content-Encoding, as `aws s3 cp --content-encoding gzip` and
+`gsutil cp -Z` store them, in each store: what was compressed reaches the model, not the compressed
+bytes."""
 
 import asyncio
 import gzip
@@ -67,7 +68,11 @@ def place(request: pytest.FixtureRequest, file: Machine, clouds: Clouds) -> Plac
 def in_s3(file: Machine, server: S3Server, *, is_signed: bool) -> Place:
     store = S3Store(
         BUCKET,
-        config={"endpoint": server.url, "access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY},
+        config={
+            "endpoint": server.url,
+            "access_key_id": ACCESS_KEY,
+            "secret_access_key": SECRET_KEY,
+        },
         region="us-east-1",
         client_options={"allow_http": True},
     )
@@ -125,11 +130,16 @@ async def test_an_encoding_that_cannot_be_removed_is_named_before_a_request(
     place.read("rows.jsonl", {})
     ended = await file.failure(3)
     assert (ended.result.retryable, model.requests) == (False, [])
-    assert "rows.jsonl is stored with Content-Encoding br; only gzip and zstd are decompressed" in ended.message
+    assert (
+        "rows.jsonl is stored with Content-Encoding br; only gzip and zstd are decompressed"
+        in ended.message
+    )
 
 
 @pytest.mark.parametrize("place", ["s3", "gcs", "azure"], indirect=True)
-async def test_each_file_of_a_folder_has_its_own_encoding(file: Machine, model: CountingModel, place: Place) -> None:
+async def test_each_file_of_a_folder_has_its_own_encoding(
+    file: Machine, model: CountingModel, place: Place
+) -> None:
     """A file is a record; one that cannot be decompressed is an error of its record."""
     stored = {
         "a.txt": (b"plain", "identity"),
@@ -146,7 +156,12 @@ async def test_each_file_of_a_folder_has_its_own_encoding(file: Machine, model: 
     async def take(request: web.Request) -> web.StreamResponse | None:
         tensor = orjson.loads(await request.read())["inputs"][0]
         seen.extend(map(b64decode, tensor["data"]))
-        output = {"name": "o", "shape": [len(tensor["data"])], "datatype": "INT64", "data": [1] * len(tensor["data"])}
+        output = {
+            "name": "o",
+            "shape": [len(tensor["data"])],
+            "datatype": "INT64",
+            "data": [1] * len(tensor["data"]),
+        }
         return web.Response(body=orjson.dumps({"outputs": [output]}))
 
     model.before = take

@@ -1,4 +1,5 @@
-"""Folders of typed files: partitions, one schema, what is read, and what is found before the first request."""
+"""Folders of typed files: partitions, one schema, what is read, and what is found before the first
+request."""
 
 import json
 from pathlib import Path
@@ -61,7 +62,9 @@ async def test_partitions_of_files_of_text_are_columns_too(file: Machine, form: 
     assert [(one["k"], one["prediction"]) for one in file.results] == [(1, 1.0), (2, 2.0)]
 
 
-async def test_a_conflict_is_found_before_the_first_request(dataset: Machine, model: CountingModel) -> None:
+async def test_a_conflict_is_found_before_the_first_request(
+    dataset: Machine, model: CountingModel
+) -> None:
     store(dataset, "a.parquet", x=list(range(1000)))
     store(dataset, "b.parquet", x=["text"])
     ended = await dataset.failure(3, INFERRUN_CHUNK_BYTES="100")
@@ -72,21 +75,29 @@ async def test_a_conflict_is_found_before_the_first_request(dataset: Machine, mo
     assert not model.rows
 
 
-async def test_types_solve_a_conflict_and_a_value_that_does_not_fit_fails_its_record(dataset: Machine) -> None:
+async def test_types_solve_a_conflict_and_a_value_that_does_not_fit_fails_its_record(
+    dataset: Machine,
+) -> None:
     store(dataset, "a.parquet", x=[1, 2])
     store(dataset, "b.parquet", x=["3", "text"])
     dataset.contract["input"]["file"]["types"] = {"x": "double"}
     ended = await dataset.success()
     assert ended.message.partition(",")[0] == "3 of 4 records predicted; 1 failed"
     *_, last = dataset.results
-    assert last["error"]["message"] == "b.parquet, row 2: the value of column 'x' is not of type double"
+    assert (
+        last["error"]["message"]
+        == "b.parquet, row 2: the value of column 'x' is not of type double"
+    )
 
 
 @pytest.mark.parametrize(
     ("settings_", "text"),
     [
         ({"types": {"y": "double"}}, "input.file.types.y: a.parquet has no such column"),
-        ({"types": {"x": "number"}}, "input.file.types.x: 'number' is not a type; allowed are bool"),
+        (
+            {"types": {"x": "number"}},
+            "input.file.types.x: 'number' is not a type; allowed are bool",
+        ),
         ({"partitions": {"dt": "date32"}}, "partitions.dt: the path of no file has dt="),
         (
             {"format": "jsonl", "path": "data/a.parquet", "types": {"x": "double"}},
@@ -94,7 +105,9 @@ async def test_types_solve_a_conflict_and_a_value_that_does_not_fit_fails_its_re
         ),
     ],
 )
-async def test_a_setting_that_cannot_apply_is_reported(dataset: Machine, settings_: dict[str, Any], text: str) -> None:
+async def test_a_setting_that_cannot_apply_is_reported(
+    dataset: Machine, settings_: dict[str, Any], text: str
+) -> None:
     store(dataset, "a.parquet", x=[1])
     dataset.contract["input"]["file"] |= settings_
     ended = await dataset.pod()
@@ -106,13 +119,17 @@ async def test_an_empty_input_fails_unless_it_may_be_empty(dataset: Machine) -> 
     (dataset.input / "data" / "a.parquet").touch()
     store(dataset, "b.parquet", x=pyarrow.array([], pyarrow.float64()))
     ended = await dataset.failure(3)
-    assert ended.message.startswith("input.file: the input has no records (not read: empty 1 (a.parquet)")
+    assert ended.message.startswith(
+        "input.file: the input has no records (not read: empty 1 (a.parquet)"
+    )
     dataset.contract["input"]["file"]["allowEmpty"] = True
     ended = await dataset.success()
     assert ended.message.partition(";")[0] == "0 of 0 records predicted"
 
 
-async def test_the_files_are_fixed_when_the_run_begins(dataset: Machine, model: CountingModel) -> None:
+async def test_the_files_are_fixed_when_the_run_begins(
+    dataset: Machine, model: CountingModel
+) -> None:
     store(dataset, "b.parquet", x=list(range(100)))
     store(dataset, "c.parquet", x=list(range(100, 200)))
     fail_after(model, 120)
@@ -122,7 +139,10 @@ async def test_the_files_are_fixed_when_the_run_begins(dataset: Machine, model: 
     await dataset.success("200 of 200 records predicted", INFERRUN_BATCH_ROWS="10")
     assert [one["prediction"] for one in dataset.results] == list(range(200))
     run = json.loads((dataset.output / "results" / "inf-sums-5be07ada" / "run.json").read_text())
-    assert [(name, partition) for name, _, _, partition in run["objects"]] == [("b.parquet", {}), ("c.parquet", {})]
+    assert [(name, partition) for name, _, _, partition in run["objects"]] == [
+        ("b.parquet", {}),
+        ("c.parquet", {}),
+    ]
 
 
 async def test_a_file_that_is_missing_ends_the_run(dataset: Machine, model: CountingModel) -> None:

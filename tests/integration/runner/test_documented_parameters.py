@@ -29,7 +29,9 @@ def documented() -> tuple[InferenceConfig, InferenceRun, InferenceConfig]:
     return parse_config(by_path), parse_run(run), parse_config(by_query)
 
 
-def machine_of(folder: Path, run: InferenceRun, config: InferenceConfig, model: CountingModel) -> Machine:
+def machine_of(
+    folder: Path, run: InferenceRun, config: InferenceConfig, model: CountingModel
+) -> Machine:
     """The Pod of the run, with its contract."""
     assert (config_problems(config), run_problems(run)) == ((), ())
     compiled = compile_run(run, config, defaults=Defaults(), runner_account="")
@@ -38,7 +40,9 @@ def machine_of(folder: Path, run: InferenceRun, config: InferenceConfig, model: 
     return Machine(folder / "run", contract=contract)
 
 
-async def test_the_documented_run_reads_the_path_of_its_day(tmp_path: Path, model: CountingModel) -> None:
+async def test_the_documented_run_reads_the_path_of_its_day(
+    tmp_path: Path, model: CountingModel
+) -> None:
     config, run, _ = documented()
     machine = machine_of(tmp_path, run, config, model)
     place = machine.input / "in/2026/11/21/fr.jsonl"

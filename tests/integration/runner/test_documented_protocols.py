@@ -1,4 +1,5 @@
-"""The examples on the pages about protocols work: each is valid, and is executed with a server of its protocol."""
+"""The examples on the pages about protocols work: each is valid, and is executed with a server of
+its protocol."""
 
 import gzip
 import json
@@ -55,8 +56,13 @@ async def test_the_documented_config_for_openai_works(tmp_path: Path) -> None:
         machine = Machine(tmp_path / "run", contract=contract)
         (machine.folder / "endpoints" / "model").mkdir()
         (machine.folder / "endpoints" / "model" / "token").write_text(server.token)
-        lines = (REPOSITORY / "examples" / "llm-batch" / "batch.jsonl").read_text().splitlines(keepends=True)
-        chats = [line for line in lines if "/chat/completions" in line]  # the tests' server has no embeddings
+        lines = (
+            (REPOSITORY / "examples" / "llm-batch" / "batch.jsonl")
+            .read_text()
+            .splitlines(keepends=True)
+        )
+        # the tests' server has no embeddings
+        chats = [line for line in lines if "/chat/completions" in line]
         (machine.input / "batch.jsonl").write_text("".join(chats))
         ended = await machine.pod(INFERRUN_CONCURRENCY=str(spec["requests"]["concurrency"]))
     assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
@@ -74,12 +80,21 @@ async def test_the_documented_config_for_http_works(tmp_path: Path) -> None:
     async def classify(sent: web.Request) -> web.StreamResponse:
         body = await sent.json()
         assert body["options"] == {"lang": "de"}
-        return web.json_response({"result": [{"label": body["inputs"]["text"].upper(), "score": 0.5}]})
+        return web.json_response(
+            {"result": [{"label": body["inputs"]["text"].upper(), "score": 0.5}]}
+        )
 
     async with posted("/v1/classify", classify) as url:
         kserve = {"modelUrl": f"{url}/v1/classify", "protocolVersion": "http"}
-        contract = {"jobId": "uid", "jobName": "inf-http", "kserve": kserve, "parameters": {"lang": "de"}}
-        machine = Machine(tmp_path / "run", contract={**contract, "request": spec["request"], **spec["storage"]})
+        contract = {
+            "jobId": "uid",
+            "jobName": "inf-http",
+            "kserve": kserve,
+            "parameters": {"lang": "de"},
+        }
+        machine = Machine(
+            tmp_path / "run", contract={**contract, "request": spec["request"], **spec["storage"]}
+        )
         (machine.input / "rows.csv").write_text("text,n\na,1\nb,2\n")
         ended = await machine.pod()
     assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
@@ -103,5 +118,9 @@ async def test_a_documented_config_works(tmp_path: Path, protocol: str) -> None:
         ended = await machine.pod()
     assert (ended.code, ended.message) == (0, "3 of 3 records predicted")
     (part,) = (machine.output / "predictions" / "inf-example" / "predictions").iterdir()
-    assert [yaml.safe_load(line)["prediction"] for line in part.read_text().splitlines()] == [3.0, 2.5, 30.0]
+    assert [yaml.safe_load(line)["prediction"] for line in part.read_text().splitlines()] == [
+        3.0,
+        2.5,
+        30.0,
+    ]
     assert list((machine.folder / "tmp").iterdir()) == []

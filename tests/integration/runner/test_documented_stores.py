@@ -1,4 +1,5 @@
-"""The examples on the pages about stores work: each is valid, and is executed with a server of its stores."""
+"""The examples on the pages about stores work: each is valid, and is executed with a server of its
+stores."""
 
 import json
 import re
@@ -42,7 +43,9 @@ def examples() -> dict[str, dict[str, Any]]:  # Any: YAML
 def server() -> Iterator[Postgres]:
     """A server with irises."""
     with postgres_server() as started:
-        started.execute("create table irises (id int primary key, sepal_length float8, sepal_width float8)")
+        started.execute(
+            "create table irises (id int primary key, sepal_length float8, sepal_width float8)"
+        )
         for number, (length, width) in enumerate(VALUES):
             started.execute("insert into irises values (%s, %s, %s)", number, length, width)
         yield started
@@ -50,7 +53,10 @@ def server() -> Iterator[Postgres]:
 
 LABELS = {point.name for point in BUILT_IN if point.group == INPUTS} - {"run"} | {"krateo"}
 """The page about chains shows `run`; `krateo` is in a package of its own."""
-TABLE_OF_VALUES = {"first": [first for first, _ in VALUES], "second": [second for _, second in VALUES]}
+TABLE_OF_VALUES = {
+    "first": [first for first, _ in VALUES],
+    "second": [second for _, second in VALUES],
+}
 
 
 def machine_of(folder: Path, model: CountingModel, label: str) -> Machine:
@@ -58,7 +64,13 @@ def machine_of(folder: Path, model: CountingModel, label: str) -> Machine:
     example = examples()[label]
     spec = valid_spec(example)
     kserve = {**spec["kserve"], "modelUrl": model.address}
-    contract = {"jobId": label, "runId": label, "jobName": "inf-example", "kserve": kserve, **spec["storage"]}
+    contract = {
+        "jobId": label,
+        "runId": label,
+        "jobName": "inf-example",
+        "kserve": kserve,
+        **spec["storage"],
+    }
     return Machine(folder / "run", contract=contract)
 
 
@@ -69,7 +81,9 @@ async def succeeded(machine: Machine) -> None:
 def predictions_in(folder: Path) -> list[object]:
     """The predictions in the parts that the manifest lists."""
     manifest = Manifest.model_validate_json((folder / "manifest.json").read_bytes())
-    lines = [line for part in manifest.parts for line in (folder / part.file).read_text().splitlines()]
+    lines = [
+        line for part in manifest.parts for line in (folder / part.file).read_text().splitlines()
+    ]
     return [json.loads(line)["prediction"] for line in lines]
 
 
@@ -88,20 +102,28 @@ async def test_a_documented_config_for_a_database_works(
         if label == "http":
             machine.contract["input"]["http"]["url"] = f"{address}/rows.csv"
         await succeeded(machine)
-    rows = server.execute("select index, prediction from predictions where run = %s order by index", label)
+    rows = server.execute(
+        "select index, prediction from predictions where run = %s order by index", label
+    )
     assert rows == [(0, 3.0), (1, 2.5), (2, 30.0)]
-    (committed,) = re.findall(r"^    (select p\.\* .*)$", (PAGES / "sql.md").read_text(), re.MULTILINE)
+    (committed,) = re.findall(
+        r"^    (select p\.\* .*)$", (PAGES / "sql.md").read_text(), re.MULTILINE
+    )
     assert len(server.execute(committed)) >= 3
 
 
-async def test_the_documented_config_for_claims_works_with_arrow(tmp_path: Path, model: CountingModel) -> None:
+async def test_the_documented_config_for_claims_works_with_arrow(
+    tmp_path: Path, model: CountingModel
+) -> None:
     machine = machine_of(tmp_path, model, "file")
     (machine.input / "rows.arrow").write_bytes(content_of(TABLE_OF_VALUES, name="arrow"))
     await succeeded(machine)
     assert predictions_in(machine.output / "predictions" / "inf-example") == [3.0, 2.5, 30.0]
 
 
-async def test_the_documented_config_for_buckets_works_with_parquet(tmp_path: Path, model: CountingModel) -> None:
+async def test_the_documented_config_for_buckets_works_with_parquet(
+    tmp_path: Path, model: CountingModel
+) -> None:
     machine = machine_of(tmp_path, model, "s3")
     async with s3_server(tmp_path / "s3") as s3:
         bucket = s3.folder / machine.contract["input"]["s3"]["bucket"]
@@ -121,13 +143,19 @@ async def test_the_documented_configs_for_other_clouds_work(
     machine = machine_of(tmp_path, model, label)
     bucket = clouds.bucket(label)
     (tmp_path / "given" / "in").mkdir(parents=True)
-    (tmp_path / "given" / "in" / "rows.parquet").write_bytes(content_of(TABLE_OF_VALUES, name="parquet"))
+    (tmp_path / "given" / "in" / "rows.parquet").write_bytes(
+        content_of(TABLE_OF_VALUES, name="parquet")
+    )
     bucket.upload(tmp_path / "given")
     for side in ("input", "output"):
         machine.contract[side][label] |= bucket.place
         bucket.mount(machine.folder / "endpoints" / side)
     await succeeded(machine)
-    assert predictions_in(bucket.download(tmp_path / "stored") / "out" / "inf-example") == [3.0, 2.5, 30.0]
+    assert predictions_in(bucket.download(tmp_path / "stored") / "out" / "inf-example") == [
+        3.0,
+        2.5,
+        30.0,
+    ]
 
 
 async def test_the_documented_config_for_data_handlers_works(

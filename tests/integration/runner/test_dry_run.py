@@ -26,7 +26,9 @@ def checked(file: Machine, model: CountingModel) -> Machine:
     return file
 
 
-async def test_a_dry_run_says_what_it_has_checked_and_leaves_nothing(checked: Machine, model: CountingModel) -> None:
+async def test_a_dry_run_says_what_it_has_checked_and_leaves_nothing(
+    checked: Machine, model: CountingModel
+) -> None:
     ended = await checked.process()
     assert (ended.code, ended.result.reason) == (0, Reason.DRY_RUN_SUCCEEDED), ended.stderr
     assert ended.message == (
@@ -44,9 +46,13 @@ async def test_a_run_after_a_dry_run_is_complete(checked: Machine, model: Counti
     assert len(model.requests) == 1
 
 
-async def test_a_record_of_another_width_than_the_models_is_found(checked: Machine, model: CountingModel) -> None:
+async def test_a_record_of_another_width_than_the_models_is_found(
+    checked: Machine, model: CountingModel
+) -> None:
     model.metadata = {"name": "sum", "inputs": [{**TENSOR, "shape": [-1, 4]}]}
-    await checked.final_failure(4, "the record has 2 values, the model's metadata requires 4 for the tensor")
+    await checked.final_failure(
+        4, "the record has 2 values, the model's metadata requires 4 for the tensor"
+    )
     assert made_by(checked) == []
 
 
@@ -57,13 +63,17 @@ async def test_a_run_ends_before_its_first_request_if_no_record_has_the_shape(
     del checked.contract["dryRun"]
     ended = await checked.process()
     assert (ended.code, ended.result.retryable) == (4, False)
-    assert "the record has 2 values, the model's metadata requires 4 for the tensor" in ended.message
+    assert (
+        "the record has 2 values, the model's metadata requires 4 for the tensor" in ended.message
+    )
 
 
 async def test_a_model_that_is_not_ready_is_found(checked: Machine, model: CountingModel) -> None:
     model.is_ready = False
     ended = await checked.final_failure(4)
-    assert ended.message.endswith("/v2/models/sum/infer is not ready: status 200, but the model is not ready")
+    assert ended.message.endswith(
+        "/v2/models/sum/infer is not ready: status 200, but the model is not ready"
+    )
 
 
 async def test_a_missing_model_is_found(checked: Machine) -> None:
@@ -78,7 +88,9 @@ async def test_an_invalid_first_record_is_found_before_the_model_is_asked(checke
     await checked.final_failure(3, "rows.jsonl line 1 contains a string")
 
 
-async def test_an_input_without_records_is_an_error_unless_it_may_be_empty(checked: Machine) -> None:
+async def test_an_input_without_records_is_an_error_unless_it_may_be_empty(
+    checked: Machine,
+) -> None:
     (checked.input / "data" / "rows.jsonl").write_text("")
     await checked.failure(3, "the input has no records")
     checked.contract["input"]["file"]["allowEmpty"] = True

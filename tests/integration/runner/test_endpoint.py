@@ -1,4 +1,5 @@
-"""The endpoint Secret in use: TLS with a custom authority, client certificates, a proxy, basic authentication."""
+"""The endpoint Secret in use: TLS with a custom authority, client certificates, a proxy, basic
+authentication."""
 
 import asyncio
 import base64
@@ -63,24 +64,38 @@ async def test_an_unknown_authority_is_reported_as_a_tls_failure(
     await krateo.failure(3, "TLS connection to 127.0.0.1:", "CERTIFICATE_VERIFY_FAILED")
 
 
-async def test_insecure_needs_no_authority(krateo: Machine, secured: Handler, authority: Path) -> None:
+async def test_insecure_needs_no_authority(
+    krateo: Machine, secured: Handler, authority: Path
+) -> None:
     for side in ("input", "output"):
-        krateo.endpoint(side, {**keys(secured, authority), "certificate-authority-data": "", "insecure": "true"})
+        krateo.endpoint(
+            side, {**keys(secured, authority), "certificate-authority-data": "", "insecure": "true"}
+        )
     await krateo.success()
 
 
 async def test_a_key_that_does_not_match_the_certificate_is_reported(
     krateo: Machine, secured: Handler, authority: Path
 ) -> None:
-    krateo.endpoint("input", {**keys(secured, authority), "client-key-data": base64_of(authority / "server.key")})
-    await krateo.failure(3, "the certificates in Secret 'handler-endpoint' cannot be used: KEY_VALUES_MISMATCH")
+    krateo.endpoint(
+        "input",
+        {**keys(secured, authority), "client-key-data": base64_of(authority / "server.key")},
+    )
+    await krateo.failure(
+        3, "the certificates in Secret 'handler-endpoint' cannot be used: KEY_VALUES_MISMATCH"
+    )
 
 
-async def test_user_and_password_are_sent_unless_the_config_sets_the_header(krateo: Machine, handler: Handler) -> None:
+async def test_user_and_password_are_sent_unless_the_config_sets_the_header(
+    krateo: Machine, handler: Handler
+) -> None:
     handler.rows = [[1.0]]
     for side in ("input", "output"):
         krateo.endpoint(side, {"token": "", "username": "crate", "password": "pass"})
-    krateo.contract["output"]["krateo"]["api"]["headers"] = ["authorization: Custom abc", "X-Extra: 1"]
+    krateo.contract["output"]["krateo"]["api"]["headers"] = [
+        "authorization: Custom abc",
+        "X-Extra: 1",
+    ]
     await krateo.success()
     first, second = handler.headers
     assert first["Authorization"] == "Basic " + base64.b64encode(b"crate:pass").decode()
@@ -91,31 +106,42 @@ async def test_user_and_password_are_sent_unless_the_config_sets_the_header(krat
 async def test_user_information_in_the_address_besides_a_configured_authorization_is_reported(
     krateo: Machine, handler: Handler, source: str
 ) -> None:
-    krateo.endpoint("input", {"token": "", "server-url": handler.url.replace("http://", "http://user:c4nary@")})
+    krateo.endpoint(
+        "input", {"token": "", "server-url": handler.url.replace("http://", "http://user:c4nary@")}
+    )
     api = krateo.contract["input"]["krateo"]["api"]
     if source == "headers":
         api["headers"] = ["authorization: Custom c4nary"]
     else:
-        api["headersFrom"] = [{"name": "Authorization", "secretKeyRef": {"name": "handler", "key": "key"}}]
+        api["headersFrom"] = [
+            {"name": "Authorization", "secretKeyRef": {"name": "handler", "key": "key"}}
+        ]
         folder = krateo.folder / "endpoints" / "input-headers"
         folder.mkdir()
         (folder / "0").write_text("Custom c4nary")
     ended = await krateo.failure(3)
     assert handler.headers == []
-    assert "input.krateo.api.endpointRef: Secret 'handler-endpoint' has user information in server-url" in ended.message
+    assert (
+        "input.krateo.api.endpointRef: Secret 'handler-endpoint' has user information in server-url"
+        in ended.message
+    )
     assert "keep only one of them" in ended.message
     assert "c4nary" not in ended.message
 
 
 @asynccontextmanager
 async def proxy() -> AsyncIterator[tuple[str, list[str]]]:
-    """Start an HTTP proxy that responds to every request itself; yields its URL and the request lines it received."""
+    """Start an HTTP proxy that responds to every request itself; yields its URL and the request
+    lines it received."""
     lines: list[str] = []
 
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         lines.append((await reader.readline()).decode().strip())
         body = b'{"result": []}'
-        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+            % (len(body), body)
+        )
         await writer.drain()
         writer.close()
 
@@ -131,4 +157,6 @@ async def test_requests_go_through_the_proxy(krateo: Machine) -> None:
             krateo.endpoint(side, {"server-url": "http://handler.elsewhere", "proxy-url": address})
         ended = await krateo.pod()
     assert ended.code == 0, ended.message
-    assert lines == [f"POST http://handler.elsewhere/compute/{side} HTTP/1.1" for side in ("input", "output")]
+    assert lines == [
+        f"POST http://handler.elsewhere/compute/{side} HTTP/1.1" for side in ("input", "output")
+    ]

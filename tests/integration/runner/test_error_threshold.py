@@ -1,4 +1,5 @@
-"""`errorThreshold` and `canaryRecords` with the real program: which records are sent, how it ends and what is left."""
+"""`errorThreshold` and `canaryRecords` with the real program: which records are sent, how it ends
+and what is left."""
 
 import orjson
 import pytest
@@ -17,16 +18,27 @@ def rows(file: Machine) -> None:
     file.write_rows([index, 0.5] for index in range(COUNT))
 
 
-async def test_more_errors_than_the_threshold_allows_end_the_run_for_good(file: Machine, model: CountingModel) -> None:
+async def test_more_errors_than_the_threshold_allows_end_the_run_for_good(
+    file: Machine, model: CountingModel
+) -> None:
     model.reject(range(500, 520))
     file.contract["errorThreshold"] = "1%"
     ended = await file.process(**SMALL, INFERRUN_CONCURRENCY="1")
-    assert (ended.code, ended.result.reason, ended.result.retryable) == (4, Reason.ERROR_THRESHOLD_EXCEEDED, False)
-    assert "11 of 1000 records failed, more than errorThreshold 1% (10) allows; the first error: " in ended.message
+    assert (ended.code, ended.result.reason, ended.result.retryable) == (
+        4,
+        Reason.ERROR_THRESHOLD_EXCEEDED,
+        False,
+    )
+    assert (
+        "11 of 1000 records failed, more than errorThreshold 1% (10) allows; the first error: "
+        in ended.message
+    )
     assert not (file.run_folder / "manifest.json").exists()
 
 
-async def test_as_many_errors_as_the_threshold_allows_are_committed(file: Machine, model: CountingModel) -> None:
+async def test_as_many_errors_as_the_threshold_allows_are_committed(
+    file: Machine, model: CountingModel
+) -> None:
     model.reject(range(500, 510))
     file.contract["errorThreshold"] = "1%"
     ended = await file.process(**SMALL)
@@ -38,20 +50,31 @@ async def test_as_many_errors_as_the_threshold_allows_are_committed(file: Machin
     assert manifest["records"] == {"total": COUNT, "completed": 990, "failed": 10}
     assert sum(part["records"] for part in manifest["parts"]) == COUNT
     assert sum(part.get("failed", 0) for part in manifest["parts"]) == 10
-    lines = [line for path in (file.run_folder / "errors").iterdir() for line in path.read_bytes().splitlines()]
+    lines = [
+        line
+        for path in (file.run_folder / "errors").iterdir()
+        for line in path.read_bytes().splitlines()
+    ]
     assert sorted(orjson.loads(line)["index"] for line in lines) == list(range(500, 510))
 
 
-async def test_a_canary_that_fails_keeps_the_other_records_from_being_sent(file: Machine, model: CountingModel) -> None:
+async def test_a_canary_that_fails_keeps_the_other_records_from_being_sent(
+    file: Machine, model: CountingModel
+) -> None:
     model.reject([*range(3), *range(20, 24)])
     file.contract |= {"errorThreshold": "5%", "canaryRecords": 120}
     ended = await file.process(**SMALL)
     assert (ended.code, ended.result.retryable) == (4, False)
-    assert "7 of 120 canary records failed, more than errorThreshold 5% (6) allows, so the other 880 " in ended.message
+    assert (
+        "7 of 120 canary records failed, more than errorThreshold 5% (6) allows, so the other 880 "
+        in ended.message
+    )
     assert set(model.rows) <= set(range(120))
 
 
-async def test_a_canary_that_passes_costs_no_record_twice(file: Machine, model: CountingModel) -> None:
+async def test_a_canary_that_passes_costs_no_record_twice(
+    file: Machine, model: CountingModel
+) -> None:
     model.reject([5])
     file.contract |= {"errorThreshold": "1%", "canaryRecords": 120}
     ended = await file.process(**SMALL)
@@ -60,7 +83,9 @@ async def test_a_canary_that_passes_costs_no_record_twice(file: Machine, model: 
     assert set(model.rows.values()) == {1}
 
 
-async def test_no_record_behind_the_canary_is_sent_before_its_last_result(file: Machine, model: CountingModel) -> None:
+async def test_no_record_behind_the_canary_is_sent_before_its_last_result(
+    file: Machine, model: CountingModel
+) -> None:
     """The other records wait although there are free slots."""
     sent_early: list[float] = []
 

@@ -28,13 +28,21 @@ def rows(file: Machine) -> None:
 
 def committed(machine: Machine) -> set[int]:
     """The indices of the records in committed parts; a killed Pod may leave others."""
-    commits = [orjson.loads(path.read_bytes()) for path in (machine.run_folder / "commits").glob("[!.]*")]
-    lines = (line for one in commits for line in (machine.run_folder / one["part"]["file"]).read_bytes().splitlines())
+    commits = [
+        orjson.loads(path.read_bytes()) for path in (machine.run_folder / "commits").glob("[!.]*")
+    ]
+    lines = (
+        line
+        for one in commits
+        for line in (machine.run_folder / one["part"]["file"]).read_bytes().splitlines()
+    )
     return {orjson.loads(line)["index"] for line in lines}
 
 
 def is_whole(machine: Machine, count: int = COUNT) -> bool:
-    return machine.results == [{"index": index, "prediction": index + 0.5} for index in range(count)]
+    return machine.results == [
+        {"index": index, "prediction": index + 0.5} for index in range(count)
+    ]
 
 
 def parts(machine: Machine) -> list[str]:
@@ -42,7 +50,9 @@ def parts(machine: Machine) -> list[str]:
     return sorted(path.name for path in folder.glob("[!.]*"))
 
 
-async def test_every_record_is_predicted_once_and_committed_by_a_manifest(file: Machine, model: CountingModel) -> None:
+async def test_every_record_is_predicted_once_and_committed_by_a_manifest(
+    file: Machine, model: CountingModel
+) -> None:
     ended = await file.process(**SMALL)
     assert (ended.code, ended.message) == (0, "2000 of 2000 records predicted"), ended.stderr
     assert is_whole(file)
@@ -62,7 +72,9 @@ async def test_the_manifest_lists_every_part_and_its_counts_add_up(file: Machine
     assert manifest["records"] == {"total": COUNT, "completed": COUNT, "failed": 0}
     assert (manifest["modelName"], manifest["protocol"]) == ("sum", "v2")
     contract = read_contract(file.folder / "contract.json")
-    assert manifest["contractSha256"] == hashlib.sha256(dump_contract(contract).encode()).hexdigest()
+    assert (
+        manifest["contractSha256"] == hashlib.sha256(dump_contract(contract).encode()).hexdigest()
+    )
     assert manifest["runnerVersion"] == version("inferrun")
     assert sum(part["records"] for part in manifest["parts"]) == COUNT
     assert len(manifest["parts"]) > 10
@@ -73,7 +85,9 @@ async def test_the_manifest_lists_every_part_and_its_counts_add_up(file: Machine
     assert [path.name for path in file.run_folder.iterdir() if path.name.startswith(".")] == []
 
 
-async def test_a_killed_pod_neither_loses_nor_duplicates_records(file: Machine, model: CountingModel) -> None:
+async def test_a_killed_pod_neither_loses_nor_duplicates_records(
+    file: Machine, model: CountingModel
+) -> None:
     held = asyncio.Event()
 
     async def hold_in_the_middle(_: web.Request) -> web.StreamResponse | None:
@@ -83,7 +97,11 @@ async def test_a_killed_pod_neither_loses_nor_duplicates_records(file: Machine, 
 
     model.before = hold_in_the_middle
     pod = await file.start(environment={**SMALL, "INFERRUN_CONCURRENCY": "1"})
-    await until(lambda: model.in_flight == 1 and sum(model.rows.values()) >= COUNT // 2 and len(parts(file)) > 5)
+    await until(
+        lambda: (
+            model.in_flight == 1 and sum(model.rows.values()) >= COUNT // 2 and len(parts(file)) > 5
+        )
+    )
     pod.signal(signal.SIGKILL)
     assert (await pod.end()).code == -signal.SIGKILL
     held.set()
@@ -115,7 +133,9 @@ async def test_two_concurrent_pods_commit_a_run_once(file: Machine) -> None:
     assert is_whole(file)
 
 
-async def test_a_changed_input_is_not_combined_with_committed_predictions(file: Machine, model: CountingModel) -> None:
+async def test_a_changed_input_is_not_combined_with_committed_predictions(
+    file: Machine, model: CountingModel
+) -> None:
     async def fail_late(_: web.Request) -> web.StreamResponse | None:
         return web.Response(status=500) if committed(file) else None
 
@@ -129,7 +149,9 @@ async def test_a_changed_input_is_not_combined_with_committed_predictions(file: 
     assert file.results == before
 
 
-async def test_an_edit_that_keeps_size_and_modification_time_is_detected(file: Machine, model: CountingModel) -> None:
+async def test_an_edit_that_keeps_size_and_modification_time_is_detected(
+    file: Machine, model: CountingModel
+) -> None:
     path = file.input / "data" / "rows.jsonl"
 
     async def edit(_: web.Request) -> web.StreamResponse | None:
@@ -149,7 +171,8 @@ async def test_an_edit_that_keeps_size_and_modification_time_is_detected(file: M
 async def test_the_folder_of_another_run_is_not_modified(file: Machine) -> None:
     await file.success()
     before = (file.run_folder / "manifest.json").read_bytes()
-    file.contract |= {"runId": "other"}  # as another run of a schedule, whose UID is the jobId of both
+    # as another run of a schedule, whose UID is the jobId of both
+    file.contract |= {"runId": "other"}
     await file.failure(5, "belongs to another run (5be07ada-")
     assert (file.run_folder / "manifest.json").read_bytes() == before
 
@@ -165,7 +188,9 @@ async def test_input_and_output_may_be_one_claim(file: Machine) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n \n"])
-async def test_an_empty_file_gives_a_run_without_records_if_it_may_be_empty(file: Machine, text: str) -> None:
+async def test_an_empty_file_gives_a_run_without_records_if_it_may_be_empty(
+    file: Machine, text: str
+) -> None:
     (file.input / "data" / "rows.jsonl").write_text(text)
     file.contract["input"]["file"]["allowEmpty"] = True
     ended = await file.success()
@@ -177,7 +202,9 @@ async def test_quotes_that_do_not_match_are_found_before_the_first_request(file:
     lines = "".join(f"{index},0.5\n" for index in range(COUNT))
     (file.input / "data" / "rows.csv").write_text(f'a,b\n{lines}1,"2\n')
     file.contract["input"]["file"] |= {"path": "data/rows.csv", "format": "csv"}
-    await file.final_failure(3, f"rows.csv line {COUNT + 2} begins a value in quotes that does not end", **SMALL)
+    await file.final_failure(
+        3, f"rows.csv line {COUNT + 2} begins a value in quotes that does not end", **SMALL
+    )
     assert not file.run_folder.exists()
 
 
@@ -186,7 +213,10 @@ async def test_an_unwritable_output_is_reported(file: Machine) -> None:
     pod = await file.start(before=without_root_privileges())
     ended = await pod.end()
     assert ended.code == 5
-    assert "Permission denied; the runner runs as user 65532; make the volume writable" in ended.message
+    assert (
+        "Permission denied; the runner runs as user 65532; make the volume writable"
+        in ended.message
+    )
 
 
 async def test_an_unreadable_input_is_reported(file: Machine) -> None:
@@ -199,7 +229,11 @@ async def test_an_unreadable_input_is_reported(file: Machine) -> None:
 
 async def test_a_run_continues_once_a_full_volume_has_space(file: Machine) -> None:
     with small_volume(file.output, kib=40):
-        await file.failure(5, "No space left on device; free space on the claim; the next attempt continues", **SMALL)
+        await file.failure(
+            5,
+            "No space left on device; free space on the claim; the next attempt continues",
+            **SMALL,
+        )
         committed = len(parts(file))
         assert committed > 3
         await remount(file.output, "size=4m")
@@ -229,18 +263,26 @@ async def test_progress_says_how_many_requests_failed(file: Machine, model: Coun
         return web.Response(status=503) if next(failures, None) is not None else None
 
     model.before = fail_at_first
-    one_by_one = {"INFERRUN_CONCURRENCY": "1", "INFERRUN_RETRY_SECONDS": "60", "INFERRUN_PROGRESS_SECONDS": "0"}
+    one_by_one = {
+        "INFERRUN_CONCURRENCY": "1",
+        "INFERRUN_RETRY_SECONDS": "60",
+        "INFERRUN_PROGRESS_SECONDS": "0",
+    }
     ended = await file.process(**SMALL, **one_by_one)
     assert ended.code == 0
     paces = [orjson.loads(line).get("pace") or {} for line in ended.stdout.splitlines()]
-    requests, failed = max((pace.get("requests", 0), pace.get("failedRequests", 0)) for pace in paces)
+    requests, failed = max(
+        (pace.get("requests", 0), pace.get("failedRequests", 0)) for pace in paces
+    )
     assert (requests, failed) == (COUNT / 50 + 3, 3)
     sent, received = max((pace.get("sentBytes", 0), pace.get("receivedBytes", 0)) for pace in paces)
     assert sent > COUNT * len("[0,0.5]")
     assert received > COUNT * len("0")
 
 
-async def test_a_run_whose_requests_all_fail_says_so_while_it_tries(file: Machine, model: CountingModel) -> None:
+async def test_a_run_whose_requests_all_fail_says_so_while_it_tries(
+    file: Machine, model: CountingModel
+) -> None:
     async def fail(_: web.Request) -> web.StreamResponse | None:
         return web.Response(status=503)
 

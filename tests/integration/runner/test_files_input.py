@@ -1,4 +1,5 @@
-"""The format `files`: each file of a folder is a record, with its path, its content and the columns of its partitions."""
+"""The format `files`: each file of a folder is a record, with its path, its content and the columns
+of its partitions."""
 
 import io
 import json
@@ -22,7 +23,11 @@ FILES = {
 
 
 async def test_files_reach_the_model_byte_for_byte(file: Machine, model: CountingModel) -> None:
-    for name, content in {**FILES, "dt=2026-11-23/empty": b"", "dt=2026-11-23/large": b"x" * 5000}.items():
+    for name, content in {
+        **FILES,
+        "dt=2026-11-23/empty": b"",
+        "dt=2026-11-23/large": b"x" * 5000,
+    }.items():
         path = file.input / "photos" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -31,14 +36,22 @@ async def test_files_reach_the_model_byte_for_byte(file: Machine, model: Countin
     async def take(request: web.Request) -> web.StreamResponse | None:
         tensor = orjson.loads(await request.read())["inputs"][0]
         seen.extend(tensor["data"])
-        output = {"name": "o", "shape": [len(tensor["data"])], "datatype": "INT64", "data": [1] * len(tensor["data"])}
+        output = {
+            "name": "o",
+            "shape": [len(tensor["data"])],
+            "datatype": "INT64",
+            "data": [1] * len(tensor["data"]),
+        }
         return web.Response(body=orjson.dumps({"outputs": [output]}))
 
     model.before = take
     file.contract["kserve"]["modelUrl"] = model.address
     file.contract["input"] = {"file": {"claimName": "rows", "path": "photos", "format": "files"}}
     column = {"columns": ["content"], "datatype": "BYTES", "parameters": {"content_type": "base64"}}
-    file.contract |= {"tensors": {"inputs": [column]}, "passThroughColumns": ["path", "name", "size", "dt"]}
+    file.contract |= {
+        "tensors": {"inputs": [column]},
+        "passThroughColumns": ["path", "name", "size", "dt"],
+    }
     ended = await file.success(INFERRUN_RECORD_BYTES="2048")
     assert sorted(b64decode(text) for text in seen) == sorted(FILES.values())
     assert "not read: empty 1 (dt=2026-11-23/empty)" in ended.message
@@ -47,7 +60,12 @@ async def test_files_reach_the_model_byte_for_byte(file: Machine, model: Countin
     good = {line["path"]: line for line in lines if not line.get("error")}
     assert set(good) == set(FILES)
     first = good["dt=2026-11-22/a.png"]
-    assert (first["name"], first["size"], first["dt"], first["prediction"]) == ("a.png", 6, "2026-11-22", 1)
+    assert (first["name"], first["size"], first["dt"], first["prediction"]) == (
+        "a.png",
+        6,
+        "2026-11-22",
+        1,
+    )
     [failed] = [line for line in lines if line.get("error")]
     assert failed["path"] == "dt=2026-11-23/large"
     assert "has 5000 bytes, at most 2048 are allowed" in failed["error"]["message"]
@@ -68,18 +86,31 @@ async def test_images_are_tensors_for_a_server_of_others(file: Machine, protocol
     (photos / "d.png").write_bytes(b"no image")
     async with kserve_server(is_binary=True) as server:
         url = server.grpc if protocol == "grpc-v2" else server.rest
-        file.contract["kserve"] = {"modelName": "FP32-4", "modelUrl": url, "protocolVersion": protocol}
-        file.contract["input"] = {"file": {"claimName": "rows", "path": "photos", "format": "files"}}
+        file.contract["kserve"] = {
+            "modelName": "FP32-4",
+            "modelUrl": url,
+            "protocolVersion": protocol,
+        }
+        file.contract["input"] = {
+            "file": {"claimName": "rows", "path": "photos", "format": "files"}
+        }
         outputs = [{"name": "echo"}, {"name": "seen"}]
         inputs = [{"columns": ["content"], "decode": "Image"}]
-        file.contract |= {"tensors": {"inputs": inputs, "outputs": outputs}, "passThroughColumns": ["path"]}
+        file.contract |= {
+            "tensors": {"inputs": inputs, "outputs": outputs},
+            "passThroughColumns": ["path"],
+        }
         ended = await file.pod()
     assert ended.code == 0, ended.message
     parts = [part.read_text() for part in sorted(file.output.glob("results/*/predictions/*"))]
     lines = {line["path"]: line for part in parts for line in map(json.loads, part.splitlines())}
-    assert numbers(lines["a.png"]["prediction"]["echo"]) == pytest.approx([1.0] * 4 + [0.0] * 4 + [0.2] * 4)
+    assert numbers(lines["a.png"]["prediction"]["echo"]) == pytest.approx(
+        [1.0] * 4 + [0.0] * 4 + [0.2] * 4
+    )
     assert numbers(lines["b.jpg"]["prediction"]["echo"]) == [0.0] * 12
-    assert numbers(lines["c.png"]["prediction"]["echo"]) == pytest.approx([0.4] * 4 + [1.0] * 4 + [0.0] * 4)
+    assert numbers(lines["c.png"]["prediction"]["echo"]) == pytest.approx(
+        [0.4] * 4 + [1.0] * 4 + [0.0] * 4
+    )
     assert "column 'content' has no image that can be decoded" in lines["d.png"]["error"]["message"]
 
 

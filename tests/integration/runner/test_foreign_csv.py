@@ -1,6 +1,8 @@
-"""Texts that other software wrote as CSV, in the dialects of `docs/reference/stores.md`: each is the one that it reads itself.
+"""Texts that other software wrote as CSV, in the dialects of `docs/reference/stores.md`: each is
+the one that it reads itself.
 
-A few programs do not read what they wrote: their files are compared with the texts, which are in `tests/foreign/texts.json`.
+A few programs do not read what they wrote: their files are compared with the texts, which are in
+`tests/foreign/texts.json`.
 """
 
 import json
@@ -20,8 +22,19 @@ from tests.foreign.software import HERE, files_of, readings_of
 Settings = dict[str, Any]  # Any: JSON
 
 ESCAPED: Final[Settings] = {"escape": "\\"}
-DUMP: Final[Settings] = {"delimiter": "\t", "quote": "", "escape": "\\", "nullValues": ["\\N"], "columns": ["id", "t"]}
-ENCLOSED: Final[Settings] = {"escape": "\\", "escapeUnquoted": True, "nullValues": ["\\N"], "columns": ["id", "t"]}
+DUMP: Final[Settings] = {
+    "delimiter": "\t",
+    "quote": "",
+    "escape": "\\",
+    "nullValues": ["\\N"],
+    "columns": ["id", "t"],
+}
+ENCLOSED: Final[Settings] = {
+    "escape": "\\",
+    "escapeUnquoted": True,
+    "nullValues": ["\\N"],
+    "columns": ["id", "t"],
+}
 PYTHON: Final[Settings] = {"escape": "\\", "escapeUnquoted": True}
 
 SETTINGS: Final[dict[str, Settings]] = {
@@ -83,7 +96,9 @@ def rows_of(name: str, reader: RecordFormat) -> list[dict[str, str | None]]:
 
 def by_csv(name: str, settings: Settings) -> list[dict[str, str | None]]:
     names = ("t",) if "one-column" in name else ("id", "t")
-    return rows_of(name, Csv(ColumnSelection(fed=("t",), copied=names), CsvDialect.model_validate(settings)))
+    return rows_of(
+        name, Csv(ColumnSelection(fed=("t",), copied=names), CsvDialect.model_validate(settings))
+    )
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -93,12 +108,17 @@ def test_each_text_is_the_one_that_its_writer_reads(name: str) -> None:
     if software in WITHOUT_NULLS:
         found = [{column: text or "" for column, text in row.items()} for row in found]
     if software == "text-go":  # whose reader, unlike its writer, changes line breaks
-        found = [{column: (text or "").replace("\r\n", "\n") for column, text in row.items()} for row in found]
+        found = [
+            {column: (text or "").replace("\r\n", "\n") for column, text in row.items()}
+            for row in found
+        ]
     assert found == readings_of(software)[file_name]
 
 
 def test_all_files_are_read() -> None:
-    names = {f"{path.name}/{name}" for path in HERE.glob("text-*") for name in readings_of(path.name)}
+    names = {
+        f"{path.name}/{name}" for path in HERE.glob("text-*") for name in readings_of(path.name)
+    }
     assert names - set(SETTINGS) == {"text-spark/part-00000.json"}
 
 
@@ -108,8 +128,11 @@ def test_blank_lines_of_one_column_are_records_although_go_skips_those_that_it_w
 
 
 def test_what_no_program_can_read_is_refused() -> None:
-    """pandas 3.1.1 writes a carriage return without quotes, and papaparse 5.7.1 no escape before escapes."""
-    with pytest.raises(InputError, match=r"line 2 is not valid CSV: .* a carriage return is not in quotes"):
+    """pandas 3.1.1 writes a carriage return without quotes, and papaparse 5.7.1 no escape before
+    escapes."""
+    with pytest.raises(
+        InputError, match=r"line 2 is not valid CSV: .* a carriage return is not in quotes"
+    ):
         by_csv("text-python/pandas-return.csv", {})
     with pytest.raises(InputError, match=r"is not valid CSV|that does not end"):
         by_csv("text-javascript/papaparse-escaped.csv", ESCAPED)
@@ -117,11 +140,15 @@ def test_what_no_program_can_read_is_refused() -> None:
 
 @pytest.mark.parametrize("name", [name for name, given in SETTINGS.items() if given == ESCAPED])
 def test_escapes_that_are_not_set_are_found(name: str) -> None:
-    with pytest.raises(InputError, match=r'there are quotes with a backslash: set csv.escape: "\\\\"'):
+    with pytest.raises(
+        InputError, match=r'there are quotes with a backslash: set csv.escape: "\\\\"'
+    ):
         by_csv(name, {})
 
 
 def test_nulls_that_spark_leaves_out_of_json_are_null() -> None:
     reader = Jsonl(ColumnSelection(fed=("t",), copied=("id", "t"))).with_nulls()
-    expected = [{**row, "id": int(row["id"])} for row in readings_of("text-spark")["part-00000.json"]]
+    expected = [
+        {**row, "id": int(row["id"])} for row in readings_of("text-spark")["part-00000.json"]
+    ]
     assert rows_of("text-spark/part-00000.json", reader) == expected

@@ -1,8 +1,10 @@
-"""Files that other software wrote, to results in each format: every value is the one that this software itself reads.
+"""Files that other software wrote, to results in each format: every value is the one that this
+software itself reads.
 
-Each table in `tests/foreign/<software>/files` that `expected.json` has rows of is read, and all of its columns are copied. What
-may differ is in `differences.json` beside it: `{"<file>": {"<column>": "<a part of the message>"}}`; the column `*` means the
-file. Null in place of the message: the software makes something else of the column, and another test says what.
+Each table in `tests/foreign/<software>/files` that `expected.json` has rows of is read, and all of
+its columns are copied. What may differ is in `differences.json` beside it: `{"<file>": {"<column>":
+"<a part of the message>"}}`; the column `*` means the file. Null in place of the message: the
+software makes something else of the column, and another test says what.
 """
 
 import json
@@ -21,7 +23,13 @@ from tests.foreign.values import canonical, plain
 from tests.integration.runner.openai_server import OpenAiServer
 from tests.integration.runner.pods import Machine
 
-READ: Final = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".orc": "orc", ".jsonl": "jsonl"}
+READ: Final = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".orc": "orc",
+    ".jsonl": "jsonl",
+}
 NOT_IN_JSON: Final = ("nan", "inf", "-inf")
 """As `canonical` has them."""
 
@@ -64,7 +72,9 @@ class Table:
     def differences(self) -> dict[str, str | None]:
         """What the run says of columns that it does not read."""
         path = HERE / self.software / "differences.json"
-        found: dict[str, str | None] = json.loads(path.read_text()).get(self.name, {}) if path.exists() else {}
+        found: dict[str, str | None] = (
+            json.loads(path.read_text()).get(self.name, {}) if path.exists() else {}
+        )
         return found
 
 
@@ -102,31 +112,50 @@ class Copies:
             "input": table.input,
             "output": {"file": {"claimName": "made", "path": "out", "format": to}},
         }
-        machine = Machine(self.folder / f"{to}-{len(list(self.folder.iterdir()))}", contract=contract)
+        machine = Machine(
+            self.folder / f"{to}-{len(list(self.folder.iterdir()))}", contract=contract
+        )
         machine.input.rmdir()
         machine.input.symlink_to(files_of(table.software))
         return (await machine.pod()).message, machine.run_folder / "predictions"
 
 
 @pytest.mark.parametrize("table", tables(), ids=lambda one: f"{one.software}/{one.name}")
-async def test_every_value_is_the_one_that_its_writer_reads(table: Table, tmp_path: Path, llm: OpenAiServer) -> None:
-    copies, differences, kinds, wrong = Copies(tmp_path, llm), table.differences, pa.schema([]), list[str]()
+async def test_every_value_is_the_one_that_its_writer_reads(
+    table: Table, tmp_path: Path, llm: OpenAiServer
+) -> None:
+    copies, differences, kinds, wrong = (
+        Copies(tmp_path, llm),
+        table.differences,
+        pa.schema([]),
+        list[str](),
+    )
     columns = [name for name in table.columns if not {name, "*"} & set(differences)]
     for form in RESULTS if columns else ():
         message, folder = await copies.of(table, columns, to=form)
         # A folder may have files such as _SUCCESS and _metadata, which are named.
-        assert message.split("; not read: ")[0] == f"{len(table.rows)} of {len(table.rows)} records predicted"
+        assert (
+            message.split("; not read: ")[0]
+            == f"{len(table.rows)} of {len(table.rows)} records predicted"
+        )
         if form == "jsonl":
-            lines = [line for path in sorted(folder.iterdir()) for line in path.read_bytes().splitlines()]
+            lines = [
+                line for path in sorted(folder.iterdir()) for line in path.read_bytes().splitlines()
+            ]
             got = [json.loads(line, parse_float=Decimal) for line in lines]
         else:
             stored = dataset.dataset(folder, format="ipc" if form == "arrow" else form).to_table()
             kinds = stored.schema
             values = {name: plain(stored.column(name)) for name in ("index", *columns)}
-            got = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+            got = [
+                dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)
+            ]
         got.sort(key=lambda row: row["index"])
         types = {name: kinds.field(name).type for name in columns}
-        both = [[_comparable(row, types, is_json=form == "jsonl") for row in rows] for rows in (table.rows, got)]
+        both = [
+            [_comparable(row, types, is_json=form == "jsonl") for row in rows]
+            for rows in (table.rows, got)
+        ]
         if table.path.is_dir():  # the order of files is not said
             both = [sorted(rows, key=repr) for rows in both]
         wrong += [
@@ -143,8 +172,11 @@ async def test_every_value_is_the_one_that_its_writer_reads(table: Table, tmp_pa
         assert said in message
 
 
-def _comparable(row: Mapping[str, Any], types: Mapping[str, pa.DataType], *, is_json: bool) -> dict[str, Any]:
-    """The values of a row as `canonical` has them; one that is none of its column's type equals nothing."""
+def _comparable(
+    row: Mapping[str, Any], types: Mapping[str, pa.DataType], *, is_json: bool
+) -> dict[str, Any]:
+    """The values of a row as `canonical` has them; one that is none of its column's type equals
+    nothing."""
     found = dict[str, Any]()  # Any: of `canonical`
     for name, kind in types.items():
         try:

@@ -1,4 +1,5 @@
-"""Images in the files of Hugging Face datasets reach a model as datasets itself reads them, or are errors of their records."""
+"""Images in the files of Hugging Face datasets reach a model as datasets itself reads them, or are
+errors of their records."""
 
 import io
 import json
@@ -25,7 +26,9 @@ def shown(part: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-async def test_images_are_sent_as_datasets_reads_them(tmp_path: Path, llm: OpenAiServer, name: str) -> None:
+async def test_images_are_sent_as_datasets_reads_them(
+    tmp_path: Path, llm: OpenAiServer, name: str
+) -> None:
     rows = EXPECTED[name]
     column = next(one for one in rows[0] if one != "name")
     sent: dict[str, list[Any]] = defaultdict(list)
@@ -35,7 +38,9 @@ async def test_images_are_sent_as_datasets_reads_them(tmp_path: Path, llm: OpenA
         text, *images = content if isinstance(content, list) else [{"text": content}]
         sent[text["text"]] += map(shown, images)
         message = {"role": "assistant", "content": f"{len(images)} images"}
-        return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+        return web.json_response(
+            {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+        )
 
     llm.before = answer
     contract = {
@@ -57,4 +62,6 @@ async def test_images_are_sent_as_datasets_reads_them(tmp_path: Path, llm: OpenA
     found = [json.loads(line) for line in part.read_text().splitlines()]
     errors = {rows[one["index"]]["name"]: one["error"] for one in found if "error" in one}
     assert errors.keys() == {row["name"] for row in rows} - readable.keys()
-    assert all("the path of an image without its bytes" in error["message"] for error in errors.values())
+    assert all(
+        "the path of an image without its bytes" in error["message"] for error in errors.values()
+    )

@@ -1,7 +1,9 @@
-"""Answers that other people's servers have given, played back to runs: each record becomes what it should.
+"""Answers that other people's servers have given, played back to runs: each record becomes what it
+should.
 
-`tests/foreign/<software>/record.py` has made each of them from the real server, and says what is expected. The run is the real
-one; a request that was not recorded fails the test, because then nothing is known of the answer.
+`tests/foreign/<software>/record.py` has made each of them from the real server, and says what is
+expected. The run is the real one; a request that was not recorded fails the test, because then
+nothing is known of the answer.
 """
 
 from pathlib import Path
@@ -19,7 +21,9 @@ RECORDED = recordings()
 
 
 @pytest.mark.parametrize("name", RECORDED)
-async def test_a_real_servers_answers_become_the_expected_results(name: str, tmp_path: Path) -> None:
+async def test_a_real_servers_answers_become_the_expected_results(
+    name: str, tmp_path: Path
+) -> None:
     recording = read_recording(RECORDED[name])
     async with playing(recording) as (url, unknown):
         kserve = {**recording.contract["kserve"], "modelUrl": url}
@@ -39,7 +43,9 @@ async def test_a_real_servers_answers_become_the_expected_results(name: str, tmp
         async with open_probe(described, limits, endpoints=tmp_path) as probe:
             finding = await probe()
         ended = await machine.pod()
-    assert not unknown, f"not recorded; run python -m tests.foreign {name.partition('/')[0]} --update"
+    assert not unknown, (
+        f"not recorded; run python -m tests.foreign {name.partition('/')[0]} --update"
+    )
     assert finding.is_ready == recording.is_ready, finding.seen
     if isinstance(recording.expected, dict):
         assert ended.code == recording.expected["code"], ended.message
@@ -47,7 +53,9 @@ async def test_a_real_servers_answers_become_the_expected_results(name: str, tmp
         return
     assert ended.code == 0, ended.message
     results = [_seen(one) for one in machine.results]
-    assert [_as_expected(*pair) for pair in zip(results, recording.expected, strict=True)] == recording.expected
+    assert [
+        _as_expected(*pair) for pair in zip(results, recording.expected, strict=True)
+    ] == recording.expected
 
 
 def _seen(result: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
@@ -57,7 +65,8 @@ def _seen(result: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
 
 
 def _as_expected(seen: Any, expected: Any) -> Any:  # Any: JSON
-    """What of a result is compared: of objects, the members that are expected, and of a message the part."""
+    """What of a result is compared: of objects, the members that are expected, and of a message the
+    part."""
     if isinstance(seen, dict) and isinstance(expected, dict):
         return {
             name: _as_expected(one, expected[name]) if name in expected else one

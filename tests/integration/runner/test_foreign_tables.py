@@ -1,4 +1,5 @@
-"""Tables of Delta and Iceberg that Spark wrote: what is read, what can be appended to, what is refused before a request."""
+"""Tables of Delta and Iceberg that Spark wrote: what is read, what can be appended to, what is
+refused before a request."""
 
 import json
 import shutil
@@ -46,25 +47,36 @@ def copied(name: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", APPENDED)
-def test_tables_whose_features_ask_nothing_of_an_appended_file_are_appended_to(name: str, tmp_path: Path) -> None:
+def test_tables_whose_features_ask_nothing_of_an_appended_file_are_appended_to(
+    name: str, tmp_path: Path
+) -> None:
     place = copied(name, tmp_path)
-    before = {one["path"] for one in pyarrow.table(DeltaTable(str(place)).get_add_actions()).to_pylist()}
+    before = {
+        one["path"] for one in pyarrow.table(DeltaTable(str(place)).get_add_actions()).to_pylist()
+    }
     (place / "_inferrun").mkdir()
     part = place / "_inferrun" / "part.parquet"
     parquet.write_table(pyarrow.table({"id": [77]}), part)
     run = DeltaRunTable(str(place), {}, run="run")
     run.prepare(pyarrow.schema([pyarrow.field("id", pyarrow.int64())]))
-    assert run.decide(TableVerdict.COMMITTED, [StoredPart(part.name, part.stat().st_size, 1)]) == TableVerdict.COMMITTED
+    assert (
+        run.decide(TableVerdict.COMMITTED, [StoredPart(part.name, part.stat().st_size, 1)])
+        == TableVerdict.COMMITTED
+    )
     after = pyarrow.table(DeltaTable(str(place)).get_add_actions()).to_pylist()
     assert {one["path"] for one in after} - before == {"_inferrun/part.parquet"}
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_features_that_ask_more_of_writers_are_named_before_a_record_is_sent(name: str, tmp_path: Path) -> None:
+def test_features_that_ask_more_of_writers_are_named_before_a_record_is_sent(
+    name: str, tmp_path: Path
+) -> None:
     run = DeltaRunTable(str(copied(name, tmp_path)), {}, run="run")
     with pytest.raises(OutputError) as raised:
         run.prepare(pyarrow.schema([pyarrow.field("id", pyarrow.int64())]))
-    assert f"the table feature {REFUSED[name]} is not implemented for output; remove it" in str(raised.value)
+    assert f"the table feature {REFUSED[name]} is not implemented for output; remove it" in str(
+        raised.value
+    )
 
 
 def test_a_feature_that_comes_while_a_run_is_under_way_ends_it(tmp_path: Path) -> None:
@@ -72,21 +84,33 @@ def test_a_feature_that_comes_while_a_run_is_under_way_ends_it(tmp_path: Path) -
     run = DeltaRunTable(str(place), {}, run="run")
     run.prepare(pyarrow.schema([pyarrow.field("id", pyarrow.int64())]))
     require(place, "typeWidening")
-    with pytest.raises(OutputError, match=r"Unsupported table features required: \[TypeWidening\]; remove it"):
+    with pytest.raises(
+        OutputError, match=r"Unsupported table features required: \[TypeWidening\]; remove it"
+    ):
         run.decide(TableVerdict.COMMITTED, [StoredPart("part.parquet", 1, 1)])
 
 
 def require(place: Path, feature: str) -> None:
     """Add an entry to a log by which the table requires a feature."""
     log = place / "_delta_log"
-    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature], "writerFeatures": [feature]}
-    (log / f"{len(list(log.glob('*.json'))):020}.json").write_text(json.dumps({"protocol": protocol}))
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": [feature],
+        "writerFeatures": [feature],
+    }
+    (log / f"{len(list(log.glob('*.json'))):020}.json").write_text(
+        json.dumps({"protocol": protocol})
+    )
 
 
 @pytest.mark.parametrize(
     ("feature", "message"),
     [
-        ("catalogManaged", "table feature catalogManaged: only the catalog knows the newest rows; remove it"),
+        (
+            "catalogManaged",
+            "table feature catalogManaged: only the catalog knows the newest rows; remove it",
+        ),
         ("ofTheFuture", "Feature 'ofTheFuture' is not supported; remove it"),
     ],
 )
@@ -118,7 +142,9 @@ async def test_a_shallow_clone_is_refused(tmp_path: Path, llm: OpenAiServer) -> 
     assert not llm.prompts
 
 
-async def test_an_older_version_is_read_with_the_columns_that_it_had(tmp_path: Path, llm: OpenAiServer) -> None:
+async def test_an_older_version_is_read_with_the_columns_that_it_had(
+    tmp_path: Path, llm: OpenAiServer
+) -> None:
     machine = Machine(tmp_path / "run", contract=contract(llm, "mapping-by-id.delta", version=1))
     ended = await ran(machine, DELTA)
     assert ended.message == "1 of 1 records predicted"
@@ -156,7 +182,8 @@ def registered(
     """Put a table of Spark's into the bucket and the catalog, and return its storage object."""
     shutil.copytree(ICEBERG / name, server.bucket / name)
     newest = max(
-        (server.bucket / name / "metadata").glob("v*.metadata.json"), key=lambda one: int(one.name[1:].split(".", 1)[0])
+        (server.bucket / name / "metadata").glob("v*.metadata.json"),
+        key=lambda one: int(one.name[1:].split(".", 1)[0]),
     )
     newest.write_text(json.dumps({**json.loads(newest.read_text()), **more}))
     iceberg_catalog(server, secret).register_table(
@@ -170,7 +197,9 @@ async def test_iceberg_tables_are_read_as_spark_reads_them(
     name: str, tmp_path: Path, llm: OpenAiServer, s3: S3Server
 ) -> None:
     machine = Machine(tmp_path / "run", contract=contract(llm, name))
-    machine.contract["input"] = {"iceberg": registered(name, s3, machine.folder / "endpoints" / "input")}
+    machine.contract["input"] = {
+        "iceberg": registered(name, s3, machine.folder / "endpoints" / "input")
+    }
     machine.contract["output"]["file"]["format"] = "parquet"
     rows = readings_of("spark-iceberg")[name]
     ended = await machine.pod()
@@ -180,7 +209,10 @@ async def test_iceberg_tables_are_read_as_spark_reads_them(
         kind = found.schema.field(column).type
         got = dict(zip(found.column("id").to_pylist(), plain(found.column(column)), strict=True))
         for row in rows:
-            assert canonical(got[row["id"]], kind) == canonical(row[column], kind), (row["id"], column)
+            assert canonical(got[row["id"]], kind) == canonical(row[column], kind), (
+                row["id"],
+                column,
+            )
 
 
 async def test_a_table_of_iceberg_3_is_refused_as_output_before_a_request(
@@ -188,7 +220,10 @@ async def test_a_table_of_iceberg_3_is_refused_as_output_before_a_request(
 ) -> None:
     machine = Machine(tmp_path / "run", contract=contract(llm, "upgraded.delta"))
     given = registered(
-        "imported.iceberg", s3, machine.folder / "endpoints" / "output", more={"format-version": 3, "next-row-id": 0}
+        "imported.iceberg",
+        s3,
+        machine.folder / "endpoints" / "output",
+        more={"format-version": 3, "next-row-id": 0},
     )
     machine.contract["output"] = {"iceberg": {**given, "bucket": s3.bucket.name, "path": "made"}}
     ended = await ran(machine, DELTA)

@@ -1,4 +1,5 @@
-"""Data frames as the input of real runs: stored in a bucket in each format, and returned with the results of their rows."""
+"""Data frames as the input of real runs: stored in a bucket in each format, and returned with the
+results of their rows."""
 
 from typing import Any
 
@@ -24,7 +25,9 @@ TABLE: dict[str, list[Any]] = {  # Any: values of a column
     "first": list(range(COUNT)),
     "second": [0.5] * COUNT,
 }
-RUN = parse_run({"metadata": {"name": "sums", "namespace": "models"}, "spec": {"configRef": {"name": "sums"}}})
+RUN = parse_run(
+    {"metadata": {"name": "sums", "namespace": "models"}, "spec": {"configRef": {"name": "sums"}}}
+)
 
 
 def config_of(
@@ -32,7 +35,9 @@ def config_of(
 ) -> InferenceConfig:
     """A config with input and output in the bucket; the machine executes it."""
     storage = {"input": {"s3": s3.spec(path, format=form)}, "output": {"s3": s3.spec("out")}}
-    config = parse_config({"metadata": {"name": "sums", "namespace": "models"}, "spec": {"storage": storage, **spec}})
+    config = parse_config(
+        {"metadata": {"name": "sums", "namespace": "models"}, "spec": {"storage": storage, **spec}}
+    )
     resolved = resolve(RUN, config, is_our_runner=True)
     machine.contract |= {"input": resolved.input, "output": resolved.output, **spec}
     for side in ("input", "output"):
@@ -60,20 +65,28 @@ async def test_a_frame_is_returned_with_its_predictions(
     found = await predict(machine, frame, config)
     assert list(found.columns) == [*TABLE, "prediction", "error"]
     assert list(found.index) == list(frame.index)
-    assert found["prediction"].drop(107).to_list() == [index + 0.5 for index in range(COUNT) if index != 7]
+    assert found["prediction"].drop(107).to_list() == [
+        index + 0.5 for index in range(COUNT) if index != 7
+    ]
     assert pandas.isna(found["prediction"][107])
     assert found["error"][107]["code"] == "rejected"
     assert "prediction" not in frame.columns
 
 
 @pytest.mark.parametrize("kind", [polars.DataFrame, pyarrow.table])
-async def test_the_kind_of_the_frame_is_kept(machine: Machine, model: CountingModel, s3: S3Server, kind: Any) -> None:
+async def test_the_kind_of_the_frame_is_kept(
+    machine: Machine, model: CountingModel, s3: S3Server, kind: Any
+) -> None:
     frame = kind(TABLE)
-    found = await predict(machine, frame, config_of(machine, s3, form="parquet", path="in/$(run.name)/"))
+    found = await predict(
+        machine, frame, config_of(machine, s3, form="parquet", path="in/$(run.name)/")
+    )
     assert type(found) is type(frame)
     assert (s3.bucket / "in" / "sums" / "rows.parquet").exists()
     values = found["prediction"]
-    assert (values.to_list() if hasattr(values, "to_list") else values.to_pylist()) == [n + 0.5 for n in range(COUNT)]
+    assert (values.to_list() if hasattr(values, "to_list") else values.to_pylist()) == [
+        n + 0.5 for n in range(COUNT)
+    ]
 
 
 async def test_columns_that_the_config_names_are_members_of_json_lines(
@@ -89,12 +102,15 @@ async def test_an_upload_is_repeated_but_replaces_nothing(machine: Machine, s3: 
     frame = pandas.DataFrame(TABLE)
     upload_frame(frame, RUN, config, access=access())
     upload_frame(frame, RUN, config, access=access())
-    with pytest.raises(ResultsChanged, match="s3://records/in/sums exists already, with another content"):
+    with pytest.raises(
+        ResultsChanged, match="s3://records/in/sums exists already, with another content"
+    ):
         upload_frame(frame[:3], RUN, config, access=access())
 
 
 @pytest.mark.parametrize(
-    ("label", "variable"), [("gcs", "GOOGLE_SERVICE_ACCOUNT_KEY"), ("azure", "AZURE_STORAGE_ACCOUNT_KEY")]
+    ("label", "variable"),
+    [("gcs", "GOOGLE_SERVICE_ACCOUNT_KEY"), ("azure", "AZURE_STORAGE_ACCOUNT_KEY")],
 )
 async def test_a_frame_and_its_results_are_in_another_cloud(
     machine: Machine, clouds: Clouds, label: str, variable: str, monkeypatch: pytest.MonkeyPatch
@@ -104,7 +120,9 @@ async def test_a_frame_and_its_results_are_in_another_cloud(
         "input": {label: bucket.spec("in/$(run.name)/", format="parquet")},
         "output": {label: bucket.spec("out")},
     }
-    config = parse_config({"metadata": {"name": "sums", "namespace": "models"}, "spec": {"storage": storage}})
+    config = parse_config(
+        {"metadata": {"name": "sums", "namespace": "models"}, "spec": {"storage": storage}}
+    )
     resolved = resolve(RUN, config, is_our_runner=True)
     machine.contract |= {"input": resolved.input, "output": resolved.output}
     for side in ("input", "output"):
@@ -112,7 +130,9 @@ async def test_a_frame_and_its_results_are_in_another_cloud(
     frame = pandas.DataFrame(TABLE)
     known = Access(credentials=bucket.keys)
     upload_frame(frame, RUN, config, access=known)
-    with pytest.raises(ResultsChanged, match=r"in/sums/rows\.parquet exists already, with another content"):
+    with pytest.raises(
+        ResultsChanged, match=r"in/sums/rows\.parquet exists already, with another content"
+    ):
         upload_frame(frame[:3], RUN, config, access=known)
     ended = await machine.success()
     run = run_of(machine, ended)
@@ -140,17 +160,27 @@ async def test_a_frame_and_its_results_are_in_another_cloud(
             TABLE,
             r"put a placeholder into storage\.input\.s3\.path",
         ),
-        ({"s3": {"bucket": "records", "path": "in/$(params.day)"}}, TABLE, r"spec\.parameters\.day"),
+        (
+            {"s3": {"bucket": "records", "path": "in/$(params.day)"}},
+            TABLE,
+            r"spec\.parameters\.day",
+        ),
         (
             {"s3": {"bucket": "records", "path": "in/$(run.name)", "format": "avro"}},
             TABLE,
             "format 'avro'; use parquet",
         ),
         ({"s3": {"bucket": "records", "path": "in/$(run.name)"}}, {"a": []}, "has no rows"),
-        ({"s3": {"bucket": "records", "path": "in/$(run.name)"}}, {"error": [1]}, "has a column 'error' already"),
+        (
+            {"s3": {"bucket": "records", "path": "in/$(run.name)"}},
+            {"error": [1]},
+            "has a column 'error' already",
+        ),
     ],
 )
-def test_a_frame_that_cannot_be_uploaded_is_explained(storage: dict[str, Any], frame: dict[str, Any], why: str) -> None:
+def test_a_frame_that_cannot_be_uploaded_is_explained(
+    storage: dict[str, Any], frame: dict[str, Any], why: str
+) -> None:
     config = parse_config({"metadata": {"name": "sums"}, "spec": {"storage": {"input": storage}}})
     with pytest.raises(ResultsError, match=why):
         upload_frame(pandas.DataFrame(frame), RUN, config, access=access())

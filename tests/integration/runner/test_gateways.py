@@ -1,4 +1,5 @@
-"""Gateways in front of model servers: what they answer while the model is away is not the fault of a record."""
+"""Gateways in front of model servers: what they answer while the model is away is not the fault of
+a record."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +14,11 @@ from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import Away
 
 COUNT = 300
-SETTINGS = {"INFERRUN_CONCURRENCY": "8", "INFERRUN_RETRY_SECONDS": "10", "INFERRUN_CHUNK_BYTES": "1024"}
+SETTINGS = {
+    "INFERRUN_CONCURRENCY": "8",
+    "INFERRUN_RETRY_SECONDS": "10",
+    "INFERRUN_CHUNK_BYTES": "1024",
+}
 SMG = {"error": {"code": "model_not_found", "message": "No worker available for model 'tiny'"}}
 
 
@@ -44,7 +49,16 @@ def without_body(status: int) -> Callable[[], web.Response]:
 @pytest.mark.parametrize(
     "answer",
     [smg, *map(without_body, [404, 405, 410, 421, 451, 401, 403])],
-    ids=["404 of smg 1.13.0", "404 of NVIDIA Dynamo 1.6.1", "405", "410", "421", "451", "401", "403"],
+    ids=[
+        "404 of smg 1.13.0",
+        "404 of NVIDIA Dynamo 1.6.1",
+        "405",
+        "410",
+        "421",
+        "451",
+        "401",
+        "403",
+    ],
 )
 async def test_a_model_that_is_away_for_a_moment_costs_no_record(
     machine: Machine, llm: OpenAiServer, answer: Callable[[], web.Response]
@@ -69,7 +83,9 @@ async def test_before_any_answer_a_model_that_is_not_served_fails_no_record(
     assert not list(machine.output.rglob("errors/*"))
 
 
-async def test_a_record_for_which_alone_a_gateway_answers_like_this_fails(machine: Machine, llm: OpenAiServer) -> None:
+async def test_a_record_for_which_alone_a_gateway_answers_like_this_fails(
+    machine: Machine, llm: OpenAiServer
+) -> None:
     """A filter in front of the server may deny what one prompt says."""
 
     async def deny(request: web.Request) -> web.Response | None:

@@ -16,7 +16,8 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 @asynccontextmanager
 async def raw_server(*responses: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """A server that sends these bytes for each request and then closes the connection; its URL and the requests."""
+    """A server that sends these bytes for each request and then closes the connection; its URL and
+    the requests."""
     requests: list[bytes] = []
     tasks: list[asyncio.Task[None] | None] = []
 
@@ -39,8 +40,12 @@ async def raw_server(*responses: bytes) -> AsyncIterator[tuple[str, list[bytes]]
 
 async def exchange(url: str, *, limit: int = 1000, seconds: float = 30.0) -> Response:
     """Send one request."""
-    async with open_client(Limits(allowed_addresses="127.0.0.1"), timeout=whole_timeout(seconds)) as client:
-        return await client.exchange("GET", url, None, headers={"Accept-Encoding": "identity"}, limit=limit)
+    async with open_client(
+        Limits(allowed_addresses="127.0.0.1"), timeout=whole_timeout(seconds)
+    ) as client:
+        return await client.exchange(
+            "GET", url, None, headers={"Accept-Encoding": "identity"}, limit=limit
+        )
 
 
 def sized(head: bytes, body: bytes) -> bytes:
@@ -48,7 +53,8 @@ def sized(head: bytes, body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "data", [sized(b"", b"hello"), sized(b"Content-Encoding: gzip\r\n", gzip.compress(b"hello", mtime=0))]
+    "data",
+    [sized(b"", b"hello"), sized(b"Content-Encoding: gzip\r\n", gzip.compress(b"hello", mtime=0))],
 )
 async def test_a_response_is_read_and_decompressed(data: bytes) -> None:
     async with raw_server(data) as (url, requests):
@@ -105,7 +111,8 @@ async def test_a_server_that_does_not_respond_in_time_is_a_timeout() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://a/", "a:80", "http:///x", "http://a:99999/", f"http://{'a' * 64}.b/", "http://[x/"]
+    "url",
+    ["ftp://a/", "a:80", "http:///x", "http://a:99999/", f"http://{'a' * 64}.b/", "http://[x/"],
 )
 async def test_what_is_no_url_is_never_sent(url: str) -> None:
     with pytest.raises(ExchangeFailed, match="this is not a valid URL") as raised:
@@ -113,7 +120,9 @@ async def test_what_is_no_url_is_never_sent(url: str) -> None:
     assert (raised.value.kind, raised.value.was_sent) == (FaultKind.FAILED, False)
 
 
-async def test_user_information_becomes_basic_authentication_and_a_path_cannot_add_a_header() -> None:
+async def test_user_information_becomes_basic_authentication_and_a_path_cannot_add_a_header() -> (
+    None
+):
     async with raw_server(sized(b"", b"")) as (url, requests):
         await exchange(url.replace("//", "//user:p%40ss@") + "/v2/models/a b%0d%0aY: 2")
     assert b"Authorization: Basic dXNlcjpwQHNz\r\n" in requests[0]

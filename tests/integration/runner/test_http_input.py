@@ -37,7 +37,10 @@ def read_from(machine: Machine, url: str, **more: object) -> None:
 
 
 @pytest.mark.parametrize("has_ranges", [True, False])
-async def test_a_file_is_predicted_although_the_server_fails_first(machine: Machine, has_ranges: bool) -> None:  # noqa: FBT001
+async def test_a_file_is_predicted_although_the_server_fails_first(
+    machine: Machine,
+    has_ranges: bool,  # noqa: FBT001
+) -> None:
     requests = Requests(failures=[503, 429])
     async with web_server({"body": ROWS}, has_ranges=has_ranges, requests=requests) as address:
         read_from(machine, f"{address}/rows.jsonl")
@@ -49,13 +52,17 @@ async def test_a_file_is_predicted_although_the_server_fails_first(machine: Mach
 async def test_credentials_and_a_signed_url_come_from_the_secret(machine: Machine) -> None:
     requests = Requests()
     async with web_server({"body": ROWS}, has_ranges=True, requests=requests) as address:
-        machine.endpoint("input", {"token": "t0ken", "url": f"{address}/rows.jsonl?signature=s1gned"})
+        machine.endpoint(
+            "input", {"token": "t0ken", "url": f"{address}/rows.jsonl?signature=s1gned"}
+        )
         machine.contract["input"] = {"http": {"credentialsRef": {"name": "web"}}}
         ended = await machine.pod()
     assert ended.code == 0, ended.message
     assert {headers["Authorization"] for headers in requests.headers} == {"Bearer t0ken"}
     stored = [path.read_bytes() for path in machine.output.rglob("*") if path.is_file()]
-    assert not any(b"s1gned" in content or b"t0ken" in content for content in [*stored, ended.stdout.encode()])
+    assert not any(
+        b"s1gned" in content or b"t0ken" in content for content in [*stored, ended.stdout.encode()]
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +70,10 @@ async def test_credentials_and_a_signed_url_come_from_the_secret(machine: Machin
     [
         (404, "returned 404; check input.http.url"),
         (403, "returned 403; check input.http.credentialsRef"),
-        (302, "returned 302 and redirects to http://login.example/sign-in; redirects are not followed"),
+        (
+            302,
+            "returned 302 and redirects to http://login.example/sign-in; redirects are not followed",
+        ),
     ],
 )
 async def test_a_final_answer_is_reported_at_once(machine: Machine, status: int, text: str) -> None:
@@ -78,7 +88,9 @@ async def test_a_final_answer_is_reported_at_once(machine: Machine, status: int,
     assert len(requests.headers) == 1
 
 
-async def test_a_file_that_changes_between_two_pods_is_rejected(machine: Machine, model: CountingModel) -> None:
+async def test_a_file_that_changes_between_two_pods_is_rejected(
+    machine: Machine, model: CountingModel
+) -> None:
     served = {"body": ROWS}
     async with web_server(served, has_ranges=True) as address:
         read_from(machine, f"{address}/rows.jsonl")
@@ -117,7 +129,9 @@ async def test_a_truncated_file_is_not_taken_for_the_whole(machine: Machine) -> 
     assert "the response was truncated" in ended.message
 
 
-async def test_an_encoding_may_be_in_several_header_lines(machine: Machine, model: CountingModel) -> None:
+async def test_an_encoding_may_be_in_several_header_lines(
+    machine: Machine, model: CountingModel
+) -> None:
     """They are one list (RFC 9110, 5.3)."""
     body = gzip.compress(ROWS)
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
@@ -139,22 +153,43 @@ async def test_an_encoding_may_be_in_several_header_lines(machine: Machine, mode
 @pytest.mark.parametrize(
     ("head", "text"),
     [
-        (b'206 Partial\r\nContent-Range: bytes 0-0/100\r\nETag: "a"\r\nTransfer-Encoding: chunked', "206"),
-        (b"206 Partial\r\nContent-Range: bytes 0-0/" + b"9" * 5000 + b'\r\nETag: "a"\r\nContent-Length: 1', "206"),
-        (b"200 OK\r\nContent-Encoding: <script>\x1b[31m\r\nContent-Length: 1", "is stored with Content-Encoding"),
-        (b"503 Busy\r\nRetry-After: Mon, 01 Jan 99999999999 00:00:00 GMT\r\nContent-Length: 0", "503"),
+        (
+            b'206 Partial\r\nContent-Range: bytes 0-0/100\r\nETag: "a"\r\nTransfer-Encoding: chunked',
+            "206",
+        ),
+        (
+            b"206 Partial\r\nContent-Range: bytes 0-0/"
+            + b"9" * 5000
+            + b'\r\nETag: "a"\r\nContent-Length: 1',
+            "206",
+        ),
+        (
+            b"200 OK\r\nContent-Encoding: <script>\x1b[31m\r\nContent-Length: 1",
+            "is stored with Content-Encoding",
+        ),
+        (
+            b"503 Busy\r\nRetry-After: Mon, 01 Jan 99999999999 00:00:00 GMT\r\nContent-Length: 0",
+            "503",
+        ),
         (b"503 Busy\r\nRetry-After: " + b"9" * 5000 + b"\r\nContent-Length: 0", "503"),
     ],
     ids=["endless range", "size", "encoding", "date", "seconds"],
 )
-async def test_what_a_hostile_server_says_is_bounded_and_reported(machine: Machine, head: bytes, text: str) -> None:
+async def test_what_a_hostile_server_says_is_bounded_and_reported(
+    machine: Machine, head: bytes, text: str
+) -> None:
     """The body is endless if it is chunked."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
             is_range = head.startswith(b"206")
-            writer.write(b"HTTP/1.1 " + head + b"\r\n\r\n" + (b"" if b"chunked" in head or b": 0" in head else b"x"))
+            writer.write(
+                b"HTTP/1.1 "
+                + head
+                + b"\r\n\r\n"
+                + (b"" if b"chunked" in head or b": 0" in head else b"x")
+            )
             while b"chunked" in head and is_range:
                 writer.write(b"10000\r\n" + b"[1]\n" * 16384 + b"\r\n")
                 await writer.drain()

@@ -1,4 +1,5 @@
-"""Lines of the input that are not valid: each costs one record, and an input of another format ends the run."""
+"""Lines of the input that are not valid: each costs one record, and an input of another format ends
+the run."""
 
 import pytest
 
@@ -13,14 +14,18 @@ SMALL = {"INFERRUN_CHUNK_BYTES": "512", "INFERRUN_BATCH_ROWS": "50"}
 def content(form: str) -> bytes:
     if form == "csv":
         return b"custom_id,a,b\n" + b"".join(
-            b"c%d,%d,%b\n" % (index, index, b"one" if index in BAD else b"0.5") for index in range(COUNT)
+            b"c%d,%d,%b\n" % (index, index, b"one" if index in BAD else b"0.5")
+            for index in range(COUNT)
         )
     if form == "objects":
         return b"".join(
-            b'{"custom_id":"c%d","inputs":[%d,%b]}\n' % (index, index, b"{}" if index in BAD else b"0.5")
+            b'{"custom_id":"c%d","inputs":[%d,%b]}\n'
+            % (index, index, b"{}" if index in BAD else b"0.5")
             for index in range(COUNT)
         )
-    return b"".join(b"[%d,\n" % index if index in BAD else b"[%d,0.5]\n" % index for index in range(COUNT))
+    return b"".join(
+        b"[%d,\n" % index if index in BAD else b"[%d,0.5]\n" % index for index in range(COUNT)
+    )
 
 
 async def run(machine: Machine, text: bytes, *, form: str = "jsonl", **environment: str) -> Ended:
@@ -30,7 +35,9 @@ async def run(machine: Machine, text: bytes, *, form: str = "jsonl", **environme
 
 
 @pytest.mark.parametrize("form", ["numbers", "objects", "csv"])
-async def test_a_line_that_is_not_valid_costs_one_record(file: Machine, model: CountingModel, form: str) -> None:
+async def test_a_line_that_is_not_valid_costs_one_record(
+    file: Machine, model: CountingModel, form: str
+) -> None:
     ended = await run(file, content(form), form="csv" if form == "csv" else "jsonl")
     assert ended.code == 0, ended.message
     assert (ended.result.records.total, ended.result.records.failed) == (COUNT, len(BAD))
@@ -54,7 +61,9 @@ async def test_the_error_threshold_counts_lines_that_are_not_valid(file: Machine
     assert "more than errorThreshold 3 allows" in ended.message
 
 
-async def test_the_run_fails_if_most_of_the_first_records_are_not_valid(file: Machine, model: CountingModel) -> None:
+async def test_the_run_fails_if_most_of_the_first_records_are_not_valid(
+    file: Machine, model: CountingModel
+) -> None:
     ended = await run(file, b"[\n[1,2],\n[3,4],\n[5,6]\n]\n")
     assert (ended.code, ended.result.retryable) == (3, False)
     assert ended.message.startswith("rows.jsonl line 1 is not valid JSON")

@@ -17,7 +17,8 @@ HIDDEN = 731.25
 
 
 class Crashed(Exception):
-    """An exception in the code of a model: status 500, or UNKNOWN over gRPC, whatever the server."""
+    """An exception in the code of a model: status 500, or UNKNOWN over gRPC, whatever the
+    server."""
 
 
 def damaged(body: bytes) -> bytes:
@@ -27,7 +28,11 @@ def damaged(body: bytes) -> bytes:
 def prepared(machine: Machine, world: ProtocolWorld, count: int = COUNT) -> Machine:
     """A run of so many records with this server."""
     machine.write_rows([index, HIDDEN if index in BAD else 0.5] for index in range(count))
-    machine.contract["kserve"] = {"modelName": "sum", "modelUrl": world.server.url, "protocolVersion": world.name}
+    machine.contract["kserve"] = {
+        "modelName": "sum",
+        "modelUrl": world.server.url,
+        "protocolVersion": world.name,
+    }
     return machine
 
 
@@ -39,9 +44,14 @@ async def test_an_invalid_response_costs_one_record(file: Machine, protocol: str
     async with PROTOCOLS[protocol]() as world:
         world.server.damage = damage
         ended = await prepared(file, world).pod(INFERRUN_BATCH_ROWS="40")
-    assert (ended.code, ended.message) == (0, "98 of 100 records predicted; 2 failed, with their errors in the output")
+    assert (ended.code, ended.message) == (
+        0,
+        "98 of 100 records predicted; 2 failed, with their errors in the output",
+    )
     errors = file.errors
-    assert [(one["index"], one["error"]["code"]) for one in errors] == [(at, "invalid_response") for at in BAD]
+    assert [(one["index"], one["error"]["code"]) for one in errors] == [
+        (at, "invalid_response") for at in BAD
+    ]
     assert all(one["error"]["message"].startswith("model 'sum' at") for one in errors)
     assert all(one["error"]["attempts"] >= 2 for one in errors)
     assert str(HIDDEN) not in str(errors)
@@ -54,7 +64,8 @@ async def test_an_invalid_response_costs_one_record(file: Machine, protocol: str
 async def test_a_server_that_gives_only_invalid_responses_ends_the_attempt(
     file: Machine, protocol: str, threshold: str
 ) -> None:
-    """Whatever the threshold: no record is to blame, and another attempt may find a server that works."""
+    """Whatever the threshold: no record is to blame, and another attempt may find a server that
+    works."""
     async with PROTOCOLS[protocol]() as world:
         world.server.damage = lambda _, body: damaged(body)
         file.contract |= {"errorThreshold": threshold} if threshold else {}

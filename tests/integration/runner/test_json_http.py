@@ -13,7 +13,10 @@ from aiohttp import web
 from tests.integration.runner.openai_server import posted
 from tests.integration.runner.pods import Machine
 
-BODY = {"inputs": {"text": "{{ text }}", "n": "{{ n }}"}, "options": {"lang": "{{ params.lang }}", "k": 2}}
+BODY = {
+    "inputs": {"text": "{{ text }}", "n": "{{ n }}"},
+    "options": {"lang": "{{ params.lang }}", "k": 2},
+}
 OUTPUTS = [
     {"name": "label", "path": "/result/0/label", "type": "string"},
     {"name": "score", "path": "/result/0/score", "type": "double"},
@@ -39,7 +42,9 @@ class Judge:
             return web.json_response({"result": []})
         if number == 5:
             return web.json_response({"result": [{"label": 7, "score": 0.5}]})
-        return web.json_response({"result": [{"label": f"l{number}", "score": number / 2}]}, status=201)
+        return web.json_response(
+            {"result": [{"label": f"l{number}", "score": number / 2}]}, status=201
+        )
 
 
 @pytest.fixture
@@ -65,7 +70,8 @@ def machine_of(folder: Path, url: str, **request: Any) -> Machine:  # Any: a fie
     }
     machine = Machine(folder, contract=contract)
     pq.write_table(
-        pa.table({"n": [1, 2, 3, 4, 5], "text": ["a", "b", "Grüße", "d", "e"]}), machine.input / "rows.parquet"
+        pa.table({"n": [1, 2, 3, 4, 5], "text": ["a", "b", "Grüße", "d", "e"]}),
+        machine.input / "rows.parquet",
     )
     return machine
 
@@ -75,24 +81,37 @@ def lines(machine: Machine) -> list[dict[str, Any]]:  # Any: JSON
     return [json.loads(line) for line in part.read_text().splitlines()]
 
 
-async def test_values_of_the_response_become_columns(tmp_path: Path, judge: Judge, url: str) -> None:
+async def test_values_of_the_response_become_columns(
+    tmp_path: Path, judge: Judge, url: str
+) -> None:
     ended = await machine_of(tmp_path / "run", f"{url}/classify?v=1").process()
     assert ended.code == 0, ended.stderr
     assert ended.message == "2 of 5 records predicted; 3 failed, with their errors in the output"
-    assert {"inputs": {"text": "Grüße", "n": 3}, "options": {"lang": "de", "k": 2}} in judge.received
+    assert {
+        "inputs": {"text": "Grüße", "n": 3},
+        "options": {"lang": "de", "k": 2},
+    } in judge.received
     assert judge.path == "/classify?v=1"
 
 
-async def test_a_record_that_the_server_cannot_judge_costs_only_itself(tmp_path: Path, judge: Judge, url: str) -> None:
+async def test_a_record_that_the_server_cannot_judge_costs_only_itself(
+    tmp_path: Path, judge: Judge, url: str
+) -> None:
     machine = machine_of(tmp_path / "run", url, path="/a/b?version=2")
     await machine.success()
     assert judge.path == "/a/b?version=2"
     found = lines(machine)
-    assert found[0]["prediction"] == {"label": "l1", "score": 0.5, "all": [{"label": "l1", "score": 0.5}]}
+    assert found[0]["prediction"] == {
+        "label": "l1",
+        "score": 0.5,
+        "all": [{"label": "l1", "score": 0.5}],
+    }
     assert found[2]["error"]["code"] == "http_422"
     assert "Grüße" not in found[2]["error"]["message"]
     assert found[3]["error"]["message"] == "the response has no value at /result/0/label"
-    assert found[4]["error"]["message"] == "the prediction does not fit column 'label' of type string"
+    assert (
+        found[4]["error"]["message"] == "the prediction does not fit column 'label' of type string"
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +120,10 @@ async def test_a_record_that_the_server_cannot_judge_costs_only_itself(tmp_path:
         ({"outputs": []}, "spec.request.outputs is not set; required with"),
         ({"prompt": "x"}, 'spec.request.prompt is "x"; not allowed with the protocol http'),
         ({"outputs": [{"name": "a", "path": "x", "type": "string"}]}, "request.outputs.0.path: "),
-        ({"outputs": [{"name": "a", "path": "/x", "type": "txt"}]}, "request.outputs.0.type: 'txt' is not a type"),
+        (
+            {"outputs": [{"name": "a", "path": "/x", "type": "txt"}]},
+            "request.outputs.0.type: 'txt' is not a type",
+        ),
         ({"body": {"a": "{{ b"}}, "request.body.a: line 1: "),
     ],
 )

@@ -21,7 +21,9 @@ def rows(handler: Handler) -> None:
     handler.rows = ROWS
 
 
-async def test_predictions_reach_the_handler_in_the_order_of_the_rows(krateo: Machine, handler: Handler) -> None:
+async def test_predictions_reach_the_handler_in_the_order_of_the_rows(
+    krateo: Machine, handler: Handler
+) -> None:
     ended = await krateo.process()
     assert (ended.code, ended.message) == (0, "150 of 150 records predicted"), ended.stderr
     assert handler.predictions() == [sum(row) for row in ROWS]
@@ -32,7 +34,9 @@ async def test_predictions_reach_the_handler_in_the_order_of_the_rows(krateo: Ma
     assert list((krateo.folder / "tmp").iterdir()) == []
 
 
-async def test_the_handler_receives_the_documented_bodies(krateo: Machine, handler: Handler) -> None:
+async def test_the_handler_receives_the_documented_bodies(
+    krateo: Machine, handler: Handler
+) -> None:
     handler.rows = ROWS[:2]
     handler.accepts_chunks = True  # it is asked above the limit only
     await krateo.pod()
@@ -51,27 +55,47 @@ async def test_a_header_from_a_secret_overrides_all_others_and_is_never_shown(
     krateo: Machine, handler: Handler
 ) -> None:
     source = {"name": "authorization", "secretKeyRef": {"name": "handler", "key": "header"}}
-    krateo.contract["input"]["krateo"]["api"] |= {"headersFrom": [source], "headers": ["Authorization: Bearer config"]}
+    krateo.contract["input"]["krateo"]["api"] |= {
+        "headersFrom": [source],
+        "headers": ["Authorization: Bearer config"],
+    }
     folder = krateo.folder / "endpoints" / "input-headers"
     folder.mkdir()
     (folder / "0").write_text("Bearer c4nary\n")
     handler.rows = ROWS[:2]
     ended = await krateo.process()
     assert ended.code == 0
-    assert [headers["Authorization"] for headers in handler.headers] == ["Bearer c4nary", "Bearer secret-of-output"]
+    assert [headers["Authorization"] for headers in handler.headers] == [
+        "Bearer c4nary",
+        "Bearer secret-of-output",
+    ]
     (folder / "0").write_text("Bearer c4nary\r\nX: c4nary")
     invalid = await krateo.process()
     assert invalid.code == 3
-    assert "key header of Secret 'handler': the value must not contain control characters" in invalid.message
-    shown = ended.stdout + ended.stderr + ended.message + invalid.stdout + invalid.stderr + invalid.message
+    assert (
+        "key header of Secret 'handler': the value must not contain control characters"
+        in invalid.message
+    )
+    shown = (
+        ended.stdout
+        + ended.stderr
+        + ended.message
+        + invalid.stdout
+        + invalid.stderr
+        + invalid.message
+    )
     assert "c4nary" not in shown
 
 
-async def test_the_model_receives_rows_by_columns_in_batches(krateo: Machine, model: CountingModel) -> None:
+async def test_the_model_receives_rows_by_columns_in_batches(
+    krateo: Machine, model: CountingModel
+) -> None:
     await krateo.pod(INFERRUN_BATCH_ROWS="100")
     shapes = sorted(request["shape"] for request in model.requests)
     assert shapes == [[50, 4], [100, 4]]
-    assert {(request["name"], request["datatype"]) for request in model.requests} == {("input-0", "FP32")}
+    assert {(request["name"], request["datatype"]) for request in model.requests} == {
+        ("input-0", "FP32")
+    }
 
 
 async def test_an_empty_table_gives_a_run_without_records(
@@ -134,7 +158,11 @@ async def test_a_request_to_a_busy_handler_is_retried(krateo: Machine, handler: 
 
     async def busy_once(request: web.Request) -> web.StreamResponse | None:
         tries.append(request.path)
-        return web.Response(status=429, headers={"Retry-After": "0"}) if tries.count(request.path) == 1 else None
+        return (
+            web.Response(status=429, headers={"Retry-After": "0"})
+            if tries.count(request.path) == 1
+            else None
+        )
 
     handler.before_input = handler.before_output = busy_once
     await krateo.success(INFERRUN_RETRY_SECONDS="20")
@@ -154,12 +182,16 @@ async def test_predictions_that_may_be_stored_are_not_sent_again_by_the_same_pod
         return None
 
     handler.before_output = cut_off
-    await krateo.failure(5, "it is unknown whether the predictions were stored", INFERRUN_RETRY_SECONDS="20")
+    await krateo.failure(
+        5, "it is unknown whether the predictions were stored", INFERRUN_RETRY_SECONDS="20"
+    )
     assert len(posts) == 1
 
 
 @pytest.mark.parametrize("status", [500, 503])
-async def test_a_post_with_an_unknown_outcome_is_not_repeated(krateo: Machine, handler: Handler, status: int) -> None:
+async def test_a_post_with_an_unknown_outcome_is_not_repeated(
+    krateo: Machine, handler: Handler, status: int
+) -> None:
     async def store_and_fail(request: web.Request) -> web.StreamResponse | None:
         handler.stored.append(orjson.loads(await request.read()))
         return web.Response(status=status, headers={"Retry-After": "0"}, text="upstream lost")
@@ -189,22 +221,32 @@ async def test_chunks_are_negotiated_before_the_rest_of_the_input_is_predicted(
     assert model.rows.total() < 40_000
 
 
-async def test_a_handler_that_accepts_chunks_receives_them_within_the_limit(krateo: Machine, handler: Handler) -> None:
+async def test_a_handler_that_accepts_chunks_receives_them_within_the_limit(
+    krateo: Machine, handler: Handler
+) -> None:
     handler.accepts_chunks = True
     handler.rows = [[float(index), 0.25] for index in range(5000)]
     await krateo.success(INFERRUN_POST_LIMIT="10240")
     assert handler.predictions() == [index + 0.25 for index in range(5000)]
     assert [body["chunk"] for body in handler.stored] == list(range(len(handler.stored)))
     sizes = [len(orjson.loads(body["predictions"])) for body in handler.stored]
-    assert [body["offset"] for body in handler.stored] == [sum(sizes[:place]) for place in range(len(sizes))]
-    assert all(int(headers["Content-Length"]) <= 10240 for headers in handler.headers if "Content-Length" in headers)
+    assert [body["offset"] for body in handler.stored] == [
+        sum(sizes[:place]) for place in range(len(sizes))
+    ]
+    assert all(
+        int(headers["Content-Length"]) <= 10240
+        for headers in handler.headers
+        if "Content-Length" in headers
+    )
     assert len(handler.stored) > 3
 
 
 async def test_a_missing_secret_is_reported_with_its_name(krateo: Machine) -> None:
     (krateo.folder / "endpoints" / "input" / "server-url").unlink()
     ended = await krateo.failure(3)
-    assert ended.message.startswith("input.krateo.api.endpointRef: Secret 'handler-endpoint' has no key server-url")
+    assert ended.message.startswith(
+        "input.krateo.api.endpointRef: Secret 'handler-endpoint' has no key server-url"
+    )
 
 
 async def test_tokens_are_not_logged_or_reported(krateo: Machine, handler: Handler) -> None:
@@ -214,7 +256,9 @@ async def test_tokens_are_not_logged_or_reported(krateo: Machine, handler: Handl
     handler.before_output = reject
     ended = await krateo.process()
     assert ended.code == 5
-    assert "secret-of" not in ended.stdout + ended.stderr + json.dumps(ended.result.model_dump(mode="json"))
+    assert "secret-of" not in ended.stdout + ended.stderr + json.dumps(
+        ended.result.model_dump(mode="json")
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,7 +269,9 @@ async def test_tokens_are_not_logged_or_reported(krateo: Machine, handler: Handl
     ],
     ids=["input", "output"],
 )
-async def test_a_full_spool_is_reported(krateo: Machine, handler: Handler, rows: int, code: int, message: str) -> None:
+async def test_a_full_spool_is_reported(
+    krateo: Machine, handler: Handler, rows: int, code: int, message: str
+) -> None:
     handler.rows = [[0.123456789, 0.5]] * rows
     with small_volume(krateo.folder / "tmp", kib=256):
         ended = await krateo.pod()

@@ -1,4 +1,5 @@
-"""Runs that append to a table, with the real program: killed before and after the transaction that is their commit."""
+"""Runs that append to a table, with the real program: killed before and after the transaction that
+is their commit."""
 
 import json
 import signal
@@ -42,11 +43,16 @@ def paused(*arguments, **options):
 
 owner.{method} = paused
 """
-"""A `sitecustomize` module that pauses the transaction of a table, as a server that responds late does."""
+"""A `sitecustomize` module that pauses the transaction of a table, as a server that responds late
+does."""
 
 _COMMITS = {
     "delta": {"module": "deltalake", "owner": "DeltaTable", "method": "create_write_transaction"},
-    "iceberg": {"module": "pyiceberg.table", "owner": "Transaction", "method": "commit_transaction"},
+    "iceberg": {
+        "module": "pyiceberg.table",
+        "owner": "Transaction",
+        "method": "commit_transaction",
+    },
 }
 
 
@@ -65,7 +71,8 @@ class Lake:
         machine.contract["output"] = {label: {**s3.spec("made"), **more}}
 
     def pausing(self, step: str, folder: Path) -> dict[str, str]:
-        """The environment of a Pod that pauses before or after its transaction, as long as the file `paused` exists."""
+        """The environment of a Pod that pauses before or after its transaction, as long as the file
+        `paused` exists."""
         (folder / "sitecustomize.py").write_text(_PAUSING.format(**_COMMITS[self.label]))
         return {
             "PYTHONPATH": str(folder),
@@ -75,7 +82,8 @@ class Lake:
         }
 
     async def is_committed(self, *, is_final: bool = False) -> bool:
-        """Ask the store, as the control plane does if a Pod has left no result; finally: abort the run if it is not committed."""
+        """Ask the store, as the control plane does if a Pod has left no result; finally: abort the
+        run if it is not committed."""
         settings = read_settings(self.machine.environment_of_next_pod())
         contract, registry = read_contract(settings.contract), Registry()
         label, spec = only_label(contract.output, side="output")
@@ -103,7 +111,9 @@ def lake(request: pytest.FixtureRequest, file: Machine, s3: S3Server) -> Lake:
 
 
 @pytest.mark.parametrize("step", ["before", "after"])
-async def test_a_run_that_is_killed_at_its_transaction_is_appended_once(lake: Lake, tmp_path: Path, step: str) -> None:
+async def test_a_run_that_is_killed_at_its_transaction_is_appended_once(
+    lake: Lake, tmp_path: Path, step: str
+) -> None:
     pod = await lake.machine.start(environment=lake.pausing(step, tmp_path))
     await until((tmp_path / "paused").exists, seconds=120)
     pod.signal(signal.SIGKILL)
@@ -140,7 +150,9 @@ async def test_a_pod_that_was_believed_lost_cannot_append_after_the_final_verifi
 async def test_a_run_reads_a_table_in_a_bucket_at_a_version_and_keeps_its_columns(
     machine: Machine, s3: S3Server
 ) -> None:
-    table = pyarrow.table({"custom_id": [f"r{n}" for n in range(300)], "a": range(300), "b": [0.5] * 300})
+    table = pyarrow.table(
+        {"custom_id": [f"r{n}" for n in range(300)], "a": range(300), "b": [0.5] * 300}
+    )
     write_deltalake(str(s3.bucket / "given"), table)
     write_deltalake(str(s3.bucket / "given"), table.slice(0, 7), mode="append")
     for side in ("input", "output"):
@@ -163,15 +175,23 @@ async def test_a_run_reads_a_table_in_a_bucket_at_a_version_and_keeps_its_column
 
 async def test_a_table_has_no_folders_of_the_input(file: Machine) -> None:
     file.write_rows([[1.0]])
-    file.contract["output"] = {"delta": {"claimName": "made", "path": "table", "layout": {"partitions": "Input"}}}
+    file.contract["output"] = {
+        "delta": {"claimName": "made", "path": "table", "layout": {"partitions": "Input"}}
+    }
     await file.failure(2, "partitions is for the outputs file and s3; remove it")
 
 
 async def test_an_address_that_runs_must_not_reach_is_refused(machine: Machine) -> None:
     for side in ("input", "output"):
         credentials(machine.folder / "endpoints" / side)
-    (machine.folder / "endpoints" / "input" / "catalogUri").write_text("http://169.254.169.254/catalog")
-    place = {"bucket": "records", "endpoint": "http://169.254.169.254", "credentialsRef": {"name": "key"}}
+    (machine.folder / "endpoints" / "input" / "catalogUri").write_text(
+        "http://169.254.169.254/catalog"
+    )
+    place = {
+        "bucket": "records",
+        "endpoint": "http://169.254.169.254",
+        "credentialsRef": {"name": "key"},
+    }
     machine.contract["output"] = {"file": {"claimName": "made", "path": "results"}}
     for label, spec, field in (
         ("delta", {**place, "path": "given"}, "endpoint"),
@@ -180,6 +200,10 @@ async def test_an_address_that_runs_must_not_reach_is_refused(machine: Machine) 
         machine.contract["input"] = {label: spec}
         ended = await machine.pod()
         assert f"input.{label}.{field}: the server's address is" in ended.message
-    iceberg_catalog(S3Server("http://127.0.0.1:1", machine.folder / "s3"), machine.folder / "endpoints" / "input")
-    ended = await machine.pod(INFERRUN_ALLOWED_ADDRESSES="")  # neither the database nor Amazon has an address to check
+    iceberg_catalog(
+        S3Server("http://127.0.0.1:1", machine.folder / "s3"),
+        machine.folder / "endpoints" / "input",
+    )
+    # neither the database nor Amazon has an address to check
+    ended = await machine.pod(INFERRUN_ALLOWED_ADDRESSES="")
     assert ended.message == "input.iceberg.table: there is no table 'lake.given'"

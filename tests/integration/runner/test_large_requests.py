@@ -1,4 +1,5 @@
-"""Requests of megabytes: as many are in flight as the config says, in bounded memory, and fewer only with the reason."""
+"""Requests of megabytes: as many are in flight as the config says, in bounded memory, and fewer
+only with the reason."""
 
 import asyncio
 import re
@@ -25,7 +26,9 @@ def hold_until(model: CountingModel, number: int) -> asyncio.Event:
         if model.in_flight >= number:
             reached.set()
         await reached.wait()
-        return web.Response(body=b'{"outputs":[{"name":"o","shape":[1],"datatype":"FP32","data":[1.5]}]}')
+        return web.Response(
+            body=b'{"outputs":[{"name":"o","shape":[1],"datatype":"FP32","data":[1.5]}]}'
+        )
 
     model.before = hold
     return reached
@@ -36,7 +39,9 @@ async def run(machine: Machine, model: CountingModel, **environment: str) -> End
     with (machine.input / "data" / "rows.jsonl").open("wb") as file:
         file.writelines(row for _ in range(REQUESTS))
     machine.contract["kserve"]["modelUrl"] = model.address
-    return await machine.process(INFERRUN_CONCURRENCY=str(REQUESTS), INFERRUN_PROGRESS_SECONDS="0", **environment)
+    return await machine.process(
+        INFERRUN_CONCURRENCY=str(REQUESTS), INFERRUN_PROGRESS_SECONDS="0", **environment
+    )
 
 
 async def test_large_requests_keep_the_configured_concurrency_in_bounded_memory(

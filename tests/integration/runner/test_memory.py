@@ -1,6 +1,8 @@
-"""Memory depends on the limits, not on the input: 200,000 rows need at most 1.2 times the memory of 2,000.
+"""Memory depends on the limits, not on the input: 200,000 rows need at most 1.2 times the memory of
+2,000.
 
-The peaks are the kernel's figure for the runner's process (VmHWM); the servers run in a process of their own.
+The peaks are the kernel's figure for the runner's process (VmHWM); the servers run in a process of
+their own.
 """
 
 import asyncio
@@ -40,7 +42,12 @@ async def servers() -> AsyncIterator[str]:
 def machine_of(folder: Path, servers: str, *, label: str, rows: int) -> Machine:
     """A run of the given number of rows, with the label for input and output."""
     kserve = {"modelName": "echo", "modelUrl": servers}
-    contract = {"jobId": "uid", "jobName": "inf-rows", "kserve": kserve, "parameters": {"rows": str(rows)}}
+    contract = {
+        "jobId": "uid",
+        "jobName": "inf-rows",
+        "kserve": kserve,
+        "parameters": {"rows": str(rows)},
+    }
     machine = Machine(folder, contract=contract)
     for side in ("input", "output"):
         machine.endpoint(side, {"server-url": servers})
@@ -67,7 +74,9 @@ async def test_a_hundred_times_the_rows_need_at_most_a_fifth_more_memory(
     peaks: dict[int, float] = {}
     for rows in (FEW, MANY):
         ended = await machine_of(tmp_path / str(rows), servers, label=label, rows=rows).process()
-        assert (ended.code, ended.message) == (0, f"{rows} of {rows} records predicted"), ended.stderr
+        assert (ended.code, ended.message) == (0, f"{rows} of {rows} records predicted"), (
+            ended.stderr
+        )
         peaks[rows] = peak_of(ended)
     assert 10 < peaks[FEW] < 200
     assert peaks[MANY] <= 1.2 * peaks[FEW], peaks
@@ -104,7 +113,9 @@ async def test_a_line_over_the_limit_does_not_fill_the_memory(tmp_path: Path, se
     assert peak_of(ended) < 100
 
 
-async def test_an_endless_handler_response_is_cut_off_at_the_limit(tmp_path: Path, servers: str) -> None:
+async def test_an_endless_handler_response_is_cut_off_at_the_limit(
+    tmp_path: Path, servers: str
+) -> None:
     machine = machine_of(tmp_path / "rows", servers, label="krateo", rows=2)
     machine.contract["input"]["krateo"]["api"]["path"] = "/compute/endless"
     ended = await machine.process(INFERRUN_SPOOL_BYTES=str(4 << 20))

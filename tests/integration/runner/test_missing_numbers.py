@@ -1,6 +1,8 @@
-"""NaN, Infinity and null in the answers of servers where a number should be: an error of their record, whatever the protocol.
+"""NaN, Infinity and null in the answers of servers where a number should be: an error of their
+record, whatever the protocol.
 
-Python's `json` writes NaN by default, so many servers do. Statuses that concern no record are here, too.
+Python's `json` writes NaN by default, so many servers do. Statuses that concern no record are here,
+too.
 """
 
 import json
@@ -46,7 +48,10 @@ async def answering(respond: Callable[[web.Request, Any], Any]) -> AsyncIterator
         yield url
 
 
-def machine_of(folder: Path, url: str, protocol: str, *, form: str = "jsonl", **more: Any) -> Machine:  # Any: fields
+# Any: fields
+def machine_of(
+    folder: Path, url: str, protocol: str, *, form: str = "jsonl", **more: Any
+) -> Machine:
     kserve = {"modelUrl": url, "modelName": "m", "protocolVersion": protocol}
     contract = {
         "jobId": "uid",
@@ -78,14 +83,21 @@ def http(request: web.Request, body: Any) -> Any:  # Any: JSON
 
 def embeddings(request: web.Request, body: Any) -> Any:  # Any: JSON
     numbers = [int(text) for text in body["input"]] if body else []
-    return {"data": [{"index": at, "embedding": [1.0, value_of(one)]} for at, one in enumerate(numbers)]}
+    return {
+        "data": [{"index": at, "embedding": [1.0, value_of(one)]} for at, one in enumerate(numbers)]
+    }
 
 
 def scores(request: web.Request, body: Any) -> Any:  # Any: JSON
-    return {"data": [{"index": 0, "score": value_of(int(body["text_2"]))}]} if body else {"data": []}
+    return (
+        {"data": [{"index": 0, "score": value_of(int(body["text_2"]))}]} if body else {"data": []}
+    )
 
 
-ONE, MANY = [{"name": "y", "path": "/y", "type": "double"}], [{"name": "y", "path": "/list", "type": "list<double>"}]
+ONE, MANY = (
+    [{"name": "y", "path": "/y", "type": "double"}],
+    [{"name": "y", "path": "/list", "type": "list<double>"}],
+)
 BODY = {"n": "{{ n }}"}
 WAYS: dict[str, tuple[str, Any, dict[str, Any]]] = {  # Any: fields
     "v1": ("v1", v1, {}),
@@ -93,20 +105,31 @@ WAYS: dict[str, tuple[str, Any, dict[str, Any]]] = {  # Any: fields
     "http": ("http", http, {"request": {"body": BODY, "outputs": ONE}}),
     "http, in a list": ("http", http, {"request": {"body": BODY, "outputs": MANY}}),
     "embeddings": ("openai", embeddings, {"request": {"task": "Embedding", "prompt": "{{ n }}"}}),
-    "scores": ("openai", scores, {"request": {"task": "Score", "prompt": "q", "documentsColumn": "text"}}),
+    "scores": (
+        "openai",
+        scores,
+        {"request": {"task": "Score", "prompt": "q", "documentsColumn": "text"}},
+    ),
 }
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_is_not_a_number_is_an_error_of_its_record(tmp_path: Path, way: str, form: str) -> None:
+async def test_what_is_not_a_number_is_an_error_of_its_record(
+    tmp_path: Path, way: str, form: str
+) -> None:
     protocol, respond, more = WAYS[way]
     async with answering(respond) as url:
         machine = machine_of(tmp_path / "run", url, protocol, form=form, **more)
         ended = await machine.pod()
-    assert (ended.code, ended.message) == (0, "6 of 10 records predicted; 4 failed, with their errors in the output")
+    assert (ended.code, ended.message) == (
+        0,
+        "6 of 10 records predicted; 4 failed, with their errors in the output",
+    )
     if form == "jsonl":
-        errors = {one["index"]: one["error"]["message"] for one in machine.results if "error" in one}
+        errors = {
+            one["index"]: one["error"]["message"] for one in machine.results if "error" in one
+        }
     else:
         (path,) = (machine.run_folder / "predictions").glob("*.parquet")
         found = pq.read_table(path).to_pylist()
@@ -120,13 +143,23 @@ async def test_a_response_with_nan_is_no_result_of_a_batch_file(tmp_path: Path) 
     def respond(request: web.Request, body: Any) -> Any:  # Any: JSON
         if not body:
             return {"data": []}
-        return {"object": "list", "data": [{"index": 0, "embedding": [1.5, value_of(int(body["input"]))]}]}
+        return {
+            "object": "list",
+            "data": [{"index": 0, "embedding": [1.5, value_of(int(body["input"]))]}],
+        }
 
     async with answering(respond) as url:
         machine = machine_of(tmp_path / "run", url, "openai")
-        machine.contract["input"]["file"]["format"] = machine.contract["output"]["file"]["format"] = "openai"
+        machine.contract["input"]["file"]["format"] = machine.contract["output"]["file"][
+            "format"
+        ] = "openai"
         lines = [
-            {"custom_id": f"r{n}", "method": "POST", "url": "/v1/embeddings", "body": {"input": str(n)}}
+            {
+                "custom_id": f"r{n}",
+                "method": "POST",
+                "url": "/v1/embeddings",
+                "body": {"input": str(n)},
+            }
             for n in range(10)
         ]
         machine.write_rows(lines, "rows.jsonl")
@@ -139,14 +172,24 @@ async def test_a_response_with_nan_is_no_result_of_a_batch_file(tmp_path: Path) 
 @pytest.mark.parametrize("task", ["Chat", "Completion"])
 async def test_a_run_whose_answers_are_all_null_does_not_succeed(tmp_path: Path, task: str) -> None:
     def respond(request: web.Request, body: Any) -> Any:  # Any: JSON
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": None}, "text": None}
+        choice = {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": None},
+            "text": None,
+        }
         return {"choices": [choice]} if body else {"data": []}
 
     async with answering(respond) as url:
-        machine = machine_of(tmp_path / "run", url, "openai", request={"task": task, "prompt": "{{ n }}"})
+        machine = machine_of(
+            tmp_path / "run", url, "openai", request={"task": task, "prompt": "{{ n }}"}
+        )
         ended = await machine.pod()
     assert (ended.code, ended.result.reason) == (4, "InferenceFailed")
-    assert "all 10 records failed: the answer has no text: it is empty, with finish_reason stop" in ended.message
+    assert (
+        "all 10 records failed: the answer has no text: it is empty, with finish_reason stop"
+        in ended.message
+    )
 
 
 async def test_a_completion_without_a_text_is_an_invalid_response(tmp_path: Path) -> None:
@@ -154,7 +197,9 @@ async def test_a_completion_without_a_text_is_an_invalid_response(tmp_path: Path
         return {"choices": [{"index": 0, "finish_reason": "stop"}]} if body else {"data": []}
 
     async with answering(respond) as url:
-        machine = machine_of(tmp_path / "run", url, "openai", request={"task": "Completion", "prompt": "{{ n }}"})
+        machine = machine_of(
+            tmp_path / "run", url, "openai", request={"task": "Completion", "prompt": "{{ n }}"}
+        )
         ended = await machine.pod()
     assert ended.code == 4
     assert "its choice has no text" in ended.message
@@ -162,7 +207,9 @@ async def test_a_completion_without_a_text_is_an_invalid_response(tmp_path: Path
 
 @pytest.mark.parametrize("status", [401, 403, 302, 520, 522, 524, 529])
 @pytest.mark.parametrize("protocol", ["openai", "http", "v1", "v2"])
-async def test_one_refusal_after_answers_fails_no_record(tmp_path: Path, protocol: str, status: int) -> None:
+async def test_one_refusal_after_answers_fails_no_record(
+    tmp_path: Path, protocol: str, status: int
+) -> None:
     counts = Counter[str]()
 
     def respond(request: web.Request, body: Any) -> Any:  # Any: JSON
@@ -177,18 +224,25 @@ async def test_one_refusal_after_answers_fails_no_record(tmp_path: Path, protoco
             return {"outputs": [{"name": "y", "datatype": "FP32", "shape": [1], "data": [0.5]}]}
         return {"y": 0.5, "predictions": [0.5]}
 
-    requests: dict[str, Any] = {"openai": {"prompt": "{{ n }}"}, "http": {"body": BODY, "outputs": ONE}}  # Any: fields
+    # Any: fields
+    requests: dict[str, Any] = {
+        "openai": {"prompt": "{{ n }}"},
+        "http": {"body": BODY, "outputs": ONE},
+    }
     more = {"request": requests[protocol]} if protocol in requests else {}
     async with answering(respond) as url:
         machine = machine_of(tmp_path / "run", url, protocol, **more)
-        ended = await machine.pod(INFERRUN_RETRY_SECONDS="20", INFERRUN_BATCH_ROWS="1", INFERRUN_CONCURRENCY="1")
+        ended = await machine.pod(
+            INFERRUN_RETRY_SECONDS="20", INFERRUN_BATCH_ROWS="1", INFERRUN_CONCURRENCY="1"
+        )
     assert (ended.code, ended.message) == (0, "10 of 10 records predicted")
 
 
 @pytest.mark.parametrize("protocol", ["openai", "v2"])
 async def test_missing_credentials_end_a_run_at_once(tmp_path: Path, protocol: str) -> None:
     async with answering(lambda _, body: (401, {}) if body else (404, {})) as url:
-        more: dict[str, Any] = {"request": {"prompt": "{{ n }}"}} if protocol == "openai" else {}  # Any: fields
+        # Any: fields
+        more: dict[str, Any] = {"request": {"prompt": "{{ n }}"}} if protocol == "openai" else {}
         machine = machine_of(tmp_path / "run", url, protocol, **more)
         ended = await machine.pod(INFERRUN_RETRY_SECONDS="20")
     assert (ended.code, ended.message.count("returned 401")) == (4, 1)

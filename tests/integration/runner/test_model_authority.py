@@ -1,4 +1,5 @@
-"""A model server whose certificate only its object vouches for: the runner and the warm-up trust it, over HTTP and gRPC."""
+"""A model server whose certificate only its object vouches for: the runner and the warm-up trust
+it, over HTTP and gRPC."""
 
 import ssl
 import subprocess
@@ -29,7 +30,8 @@ subjectAltName = IP:127.0.0.1
 subjectKeyIdentifier = none
 authorityKeyIdentifier = none
 """
-"""A certificate as KServe makes it for an LLMInferenceService: signed by itself, though it is not an authority."""
+"""A certificate as KServe makes it for an LLMInferenceService: signed by itself, though it is not
+an authority."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,12 @@ def use_grpc(machine: Machine, world: ProtocolWorld, **service: str) -> None:
     """Four numbers for the model over gRPC, whose object says that."""
     (machine.input / "data" / "rows.jsonl").write_text("[1.0, 2.0, 3.0, 4.0]\n")
     named = {"kind": "InferenceService", "namespace": "models", "name": "sum", **service}
-    given = {"modelName": "sum", "modelUrl": world.server.url, "protocolVersion": "grpc-v2", "service": named}
+    given = {
+        "modelName": "sum",
+        "modelUrl": world.server.url,
+        "protocolVersion": "grpc-v2",
+        "service": named,
+    }
     machine.contract["kserve"] = given
 
 
@@ -92,7 +99,10 @@ async def test_the_authority_of_an_object_is_trusted_over_grpc(
     awake = await file.process("runner.warm_up")
     ended = await file.process()
     assert without.code == 4
-    assert "CERTIFICATE_VERIFY_FAILED; if a private authority has signed the certificate, name it" in without.message
+    assert (
+        "CERTIFICATE_VERIFY_FAILED; if a private authority has signed the certificate, name it"
+        in without.message
+    )
     assert (awake.code, ended.code) == (0, 0), (awake.stdout, ended.stderr)
     assert grpc_server.server.received == [[[1.0, 2.0, 3.0, 4.0]]]
 
@@ -109,7 +119,9 @@ async def test_a_ca_bundle_and_the_authority_of_an_object_are_both_trusted_over_
     assert again.code == 0, again.message
 
 
-async def test_what_is_no_certificate_is_reported(file: Machine, grpc_server: ProtocolWorld) -> None:
+async def test_what_is_no_certificate_is_reported(
+    file: Machine, grpc_server: ProtocolWorld
+) -> None:
     use_grpc(file, grpc_server, caCertificates="no certificate")
     ended = await file.process()
     assert ended.code == 2

@@ -1,4 +1,5 @@
-"""Credentials for a model server from the Secret that `kserve.credentialsRef` names, with every protocol."""
+"""Credentials for a model server from the Secret that `kserve.credentialsRef` names, with every
+protocol."""
 
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -34,7 +35,11 @@ async def run(machine: Machine, url: str, protocol: str = "v2", **keys: str) -> 
 
 @pytest.mark.parametrize(
     ("keys", "expected"),
-    [({"token": "t0ken\n"}, "Bearer t0ken"), ({"username": "reader", "password": "p4ss"}, BASIC), ({}, "")],
+    [
+        ({"token": "t0ken\n"}, "Bearer t0ken"),
+        ({"username": "reader", "password": "p4ss"}, BASIC),
+        ({}, ""),
+    ],
     ids=["bearer", "basic", "none"],
 )
 async def test_credentials_are_sent_with_every_request(
@@ -60,7 +65,9 @@ async def test_a_token_that_is_renewed_is_read_again(file: Machine, model: Count
     assert seen == ["Bearer t0", "Bearer t1"]
 
 
-async def test_a_client_certificate_and_an_authority_are_used(file: Machine, authority: Path) -> None:
+async def test_a_client_certificate_and_an_authority_are_used(
+    file: Machine, authority: Path
+) -> None:
     keys = certificates(authority)
     async with counting_model(tls=server_context(authority, asks_client=True)) as server:
         url = f"{server.url}/v2/models/sum/infer"
@@ -70,11 +77,15 @@ async def test_a_client_certificate_and_an_authority_are_used(file: Machine, aut
     assert ended.code == 0, ended.message
 
 
-async def test_a_client_certificate_and_an_authority_are_used_over_grpc(file: Machine, authority: Path) -> None:
+async def test_a_client_certificate_and_an_authority_are_used_over_grpc(
+    file: Machine, authority: Path
+) -> None:
     key, certificate = (authority / f"server.{kind}" for kind in ("key", "pem"))
     trusted = (authority / "authority.pem").read_bytes()
     pair = (key.read_bytes(), certificate.read_bytes())
-    secured = grpc.ssl_server_credentials([pair], root_certificates=trusted, require_client_auth=True)
+    secured = grpc.ssl_server_credentials(
+        [pair], root_certificates=trusted, require_client_auth=True
+    )
     keys = certificates(authority)
     async with grpc_secured(secured) as world:
         without = await run(file, world.server.url, "grpc-v2", **{"ca.crt": keys["ca.crt"]})
@@ -90,12 +101,27 @@ def certificates(authority: Path) -> dict[str, str]:
 
 
 WRONG: dict[str, tuple[dict[str, str], str]] = {
-    "a token of two lines": ({"token": "c4nary\nc4nary"}, "key token must be printable ASCII on one line"),
+    "a token of two lines": (
+        {"token": "c4nary\nc4nary"},
+        "key token must be printable ASCII on one line",
+    ),
     "an empty token": ({"token": "\n"}, "key token must be printable ASCII on one line"),
-    "two credentials": ({"token": "c4nary", "username": "a", "password": "c4nary"}, "has both token and password"),
-    "a password without a user": ({"password": "c4nary"}, "has a key password, but no key username"),
-    "a certificate without a key": ({"tls.crt": "c4nary"}, "has only one of tls.crt and tls.key; both are required"),
-    "what is not a certificate": ({"tls.crt": "c4nary", "tls.key": "c4nary"}, "tls.crt and tls.key cannot be used"),
+    "two credentials": (
+        {"token": "c4nary", "username": "a", "password": "c4nary"},
+        "has both token and password",
+    ),
+    "a password without a user": (
+        {"password": "c4nary"},
+        "has a key password, but no key username",
+    ),
+    "a certificate without a key": (
+        {"tls.crt": "c4nary"},
+        "has only one of tls.crt and tls.key; both are required",
+    ),
+    "what is not a certificate": (
+        {"tls.crt": "c4nary", "tls.key": "c4nary"},
+        "tls.crt and tls.key cannot be used",
+    ),
     "what is not an authority": ({"ca.crt": "c4nary"}, "key ca.crt is not a PEM certificate"),
 }
 
@@ -116,7 +142,10 @@ async def test_a_secret_that_cannot_be_used_is_named_without_its_values(
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
-        ({}, "the server requires credentials; name a Secret that has them with kserve.credentialsRef"),
+        (
+            {},
+            "the server requires credentials; name a Secret that has them with kserve.credentialsRef",
+        ),
         ({"token": "c4nary"}, "check the credentials in the Secret of kserve.credentialsRef"),
     ],
     ids=["without", "wrong"],

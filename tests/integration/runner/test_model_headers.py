@@ -1,4 +1,5 @@
-"""Headers and a proxy for the model server: `kserve.headers` and `kserve.proxyUrl`, with values of Secrets that are replaced."""
+"""Headers and a proxy for the model server: `kserve.headers` and `kserve.proxyUrl`, with values of
+Secrets that are replaced."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +19,12 @@ from tests.integration.runner.servers import CountingModel
 async def run(machine: Machine, url: str, protocol: str = "v2", **model: object) -> Ended:
     """Two records for the model."""
     machine.write_rows([[1.0, 2.0], [3.0, 4.0]])
-    machine.contract["kserve"] = {"modelName": "sum", "modelUrl": url, "protocolVersion": protocol, **model}
+    machine.contract["kserve"] = {
+        "modelName": "sum",
+        "modelUrl": url,
+        "protocolVersion": protocol,
+        **model,
+    }
     return await machine.pod()
 
 
@@ -52,7 +58,9 @@ async def test_a_header_that_is_replaced_is_read_again(file: Machine, model: Cou
     model.before = renew
     file.endpoint("model-headers", {"1": "k0"})
     file.environment["INFERRUN_RETRY_SECONDS"] = "30"
-    ended = await run(file, model.address, headers=[{"name": "X-Tenant", "value": "a"}, {"name": "api-key"}])
+    ended = await run(
+        file, model.address, headers=[{"name": "X-Tenant", "value": "a"}, {"name": "api-key"}]
+    )
     assert ended.code == 0, ended.message
     assert seen == ["k0", "k1"]
 
@@ -62,7 +70,10 @@ async def test_a_header_that_is_replaced_is_read_again(file: Machine, model: Cou
     ("headers", "text"),
     [
         ([{"name": "api-key"}], "kserve.headers: api-key must be printable ASCII on one line"),
-        ([{"name": "X-A", "value": "c4nary"}, {"name": "X-B"}], "kserve.headers: X-B cannot be read"),
+        (
+            [{"name": "X-A", "value": "c4nary"}, {"name": "X-B"}],
+            "kserve.headers: X-B cannot be read",
+        ),
         (
             [{"name": "Transfer-Encoding", "value": "c4nary"}],
             "kserve.headers.0: the header Transfer-Encoding is set by",
@@ -84,7 +95,8 @@ async def test_headers_that_cannot_be_used_end_the_run_without_their_values(
 
 @asynccontextmanager
 async def proxy() -> AsyncIterator[tuple[str, list[str], list[str]]]:
-    """A proxy that forwards requests to plain servers; yields its address, the targets and the credentials it was given."""
+    """A proxy that forwards requests to plain servers; yields its address, the targets and the
+    credentials it was given."""
     targets: list[str] = []
     given: list[str] = []
 
@@ -93,8 +105,16 @@ async def proxy() -> AsyncIterator[tuple[str, list[str], list[str]]]:
         given.append(request.headers.get("Proxy-Authorization", ""))
         reader, writer = await asyncio.open_connection(request.url.host, request.url.port)
         body = await request.read()
-        lines = [f"{request.method} {request.url.path} HTTP/1.1", "Connection: close", f"Content-Length: {len(body)}"]
-        lines += [f"{name}: {request.headers[name]}" for name in ("Host", "Content-Type") if name in request.headers]
+        lines = [
+            f"{request.method} {request.url.path} HTTP/1.1",
+            "Connection: close",
+            f"Content-Length: {len(body)}",
+        ]
+        lines += [
+            f"{name}: {request.headers[name]}"
+            for name in ("Host", "Content-Type")
+            if name in request.headers
+        ]
         writer.write("\r\n".join([*lines, "", ""]).encode() + body)
         head, _, text = (await reader.read()).partition(b"\r\n\r\n")
         writer.close()
@@ -139,16 +159,25 @@ async def test_an_https_server_is_reached_by_a_tunnel(file: Machine) -> None:
     file.environment["INFERRUN_RETRY_SECONDS"] = "0"
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        ended = await run(file, "https://sum.example/v2/models/sum/infer", proxyUrl=f"http://127.0.0.1:{port}")
+        ended = await run(
+            file, "https://sum.example/v2/models/sum/infer", proxyUrl=f"http://127.0.0.1:{port}"
+        )
     assert ended.code == 4
     assert "the proxy returned 403" in ended.message
     assert set(asked) == {"CONNECT sum.example:443 HTTP/1.1"}
 
 
-async def test_the_probe_uses_host_and_proxy_but_no_secret(file: Machine, model: CountingModel) -> None:
+async def test_the_probe_uses_host_and_proxy_but_no_secret(
+    file: Machine, model: CountingModel
+) -> None:
     headers = (ContractHeader(name="Host", value="iris.example"), ContractHeader(name="api-key"))
     async with proxy() as (address, targets, _):
-        found = Model(model_url=model.address, protocol_version="v2", headers=headers, proxy_url=f"http://{address}")
+        found = Model(
+            model_url=model.address,
+            protocol_version="v2",
+            headers=headers,
+            proxy_url=f"http://{address}",
+        )
         limits = Limits(allowed_addresses="127.0.0.1")
         async with open_probe(found, limits, endpoints=file.folder / "endpoints") as probe:
             assert (await probe()).is_ready

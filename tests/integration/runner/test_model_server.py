@@ -22,12 +22,21 @@ def rows(handler: Handler) -> None:
             web.json_response({"error": "Model sum not found"}, status=404),
             "returned 404 with a body of 32 bytes; check",
         ),
-        (web.json_response({"error": "X has 2 features"}, status=400), "returned 400 with a body of 29 bytes; check"),
-        (web.Response(status=500, text="boom"), "returned 500 with a body of 4 bytes; see the log of the model server"),
+        (
+            web.json_response({"error": "X has 2 features"}, status=400),
+            "returned 400 with a body of 29 bytes; check",
+        ),
+        (
+            web.Response(status=500, text="boom"),
+            "returned 500 with a body of 4 bytes; see the log of the model server",
+        ),
         (web.Response(status=502, text="bad gateway"), "returned 502 with a body of 11 bytes"),
         (web.Response(status=307, headers={"Location": "/x"}), "returned 307"),
         (web.Response(text="<html>login</html>"), "not valid JSON"),
-        (web.json_response({"outputs": [{"data": [1] * 7, "shape": [7]}]}), "the output has 7 rows for"),
+        (
+            web.json_response({"outputs": [{"data": [1] * 7, "shape": [7]}]}),
+            "the output has 7 rows for",
+        ),
     ],
     ids=["404", "400", "500", "502", "redirect", "html", "short"],
 )
@@ -46,7 +55,9 @@ async def test_a_failing_model_is_reported_with_its_name_url_and_status(
 
 async def test_a_refused_connection_is_reported(krateo: Machine) -> None:
     krateo.contract["kserve"]["modelUrl"] = "127.0.0.1:9/v2/models/sum/infer"
-    await krateo.failure(4, "model 'sum' at http://127.0.0.1:9/v2/models/sum/infer: cannot connect to 127.0.0.1:9")
+    await krateo.failure(
+        4, "model 'sum' at http://127.0.0.1:9/v2/models/sum/infer: cannot connect to 127.0.0.1:9"
+    )
 
 
 async def test_an_unresolvable_host_name_is_reported(krateo: Machine) -> None:
@@ -54,12 +65,16 @@ async def test_an_unresolvable_host_name_is_reported(krateo: Machine) -> None:
     await krateo.failure(4, "cannot resolve host name 'no-such-service.invalid'")
 
 
-async def test_a_timeout_is_reported_with_its_seconds(krateo: Machine, model: CountingModel) -> None:
+async def test_a_timeout_is_reported_with_its_seconds(
+    krateo: Machine, model: CountingModel
+) -> None:
     model.before = never
     await krateo.failure(4, "no response within 0.3 s", INFERRUN_REQUEST_TIMEOUT="0.3")
 
 
-async def test_transient_failures_are_retried(krateo: Machine, handler: Handler, model: CountingModel) -> None:
+async def test_transient_failures_are_retried(
+    krateo: Machine, handler: Handler, model: CountingModel
+) -> None:
     statuses = iter([429, 502, 503, 504])
 
     async def fail_first(request: web.Request) -> web.StreamResponse | None:
@@ -81,13 +96,16 @@ async def test_transient_failures_are_retried(krateo: Machine, handler: Handler,
 async def test_a_model_that_is_away_for_a_moment_costs_no_record(
     krateo: Machine, handler: Handler, model: CountingModel, status: int
 ) -> None:
-    """A server that loads a model again, or a gateway whose worker is replaced. V2 names the model in the address."""
+    """A server that loads a model again, or a gateway whose worker is replaced. V2 names the model
+    in the address."""
     model.before = away = Away(
         lambda: web.json_response({"error": "Model sum not found"}, status=status),
         is_due=lambda: model.rows.total() >= 300,
         left=20,
     )
-    await krateo.success("1000 of 1000 records predicted", INFERRUN_RETRY_SECONDS="10", INFERRUN_BATCH_ROWS="10")
+    await krateo.success(
+        "1000 of 1000 records predicted", INFERRUN_RETRY_SECONDS="10", INFERRUN_BATCH_ROWS="10"
+    )
     assert not away.left
     assert handler.predictions() == [index + 1.0 for index in range(1000)]
 
@@ -98,16 +116,22 @@ async def test_a_run_of_which_every_record_failed_fails(
     handler.rows = handler.rows[:2]
 
     async def nulls(_: web.Request) -> web.StreamResponse:
-        return web.json_response({"outputs": [{"name": "o", "shape": [2], "datatype": "FP32", "data": [None, None]}]})
+        return web.json_response(
+            {"outputs": [{"name": "o", "shape": [2], "datatype": "FP32", "data": [None, None]}]}
+        )
 
     model.before = nulls
     ended = await krateo.failure(4)
-    assert ended.message == "all 2 records failed: the model returned null; the run was not committed"
+    assert (
+        ended.message == "all 2 records failed: the model returned null; the run was not committed"
+    )
     assert not ended.result.retryable
     assert not handler.stored
 
 
-async def test_concurrent_requests_reach_but_do_not_exceed_the_limit(krateo: Machine, model: CountingModel) -> None:
+async def test_concurrent_requests_reach_but_do_not_exceed_the_limit(
+    krateo: Machine, model: CountingModel
+) -> None:
     all_here = asyncio.Event()
 
     async def gather(_: web.Request) -> web.StreamResponse | None:
@@ -143,7 +167,11 @@ async def test_predictions_are_stored_in_order_even_if_responses_are_not(
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("modelVersion", "v9", "kserve.modelVersion: unknown name 'v9'; allowed: grpc-v2, http, openai, v1, v2"),
+        (
+            "modelVersion",
+            "v9",
+            "kserve.modelVersion: unknown name 'v9'; allowed: grpc-v2, http, openai, v1, v2",
+        ),
         ("modelUrl", "", "kserve.modelUrl: required"),
         ("modelUrl", "ftp://host", "kserve.modelUrl: must be the http or https URL"),
     ],

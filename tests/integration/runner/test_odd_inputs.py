@@ -1,4 +1,5 @@
-"""Inputs that are legal but unusual, and inputs that are not: each is predicted in its place, or named with what to change."""
+"""Inputs that are legal but unusual, and inputs that are not: each is predicted in its place, or
+named with what to change."""
 
 import gzip
 import io
@@ -57,7 +58,14 @@ async def run(machine: Machine, case: Case) -> tuple[Ended, list[JsonObject]]:
         (folder / name).write_bytes(content)
     path = "in" if len(case.files) > 1 else f"in/{next(iter(case.files))}"
     machine.contract |= {
-        "input": {"file": {"claimName": "given", "path": path, "format": case.format, "allowEmpty": case.is_empty}},
+        "input": {
+            "file": {
+                "claimName": "given",
+                "path": path,
+                "format": case.format,
+                "allowEmpty": case.is_empty,
+            }
+        },
         "output": {"file": {"claimName": "made", "path": "out"}},
         **case.contract,
     }
@@ -68,17 +76,33 @@ async def run(machine: Machine, case: Case) -> tuple[Ended, list[JsonObject]]:
 
 
 SUMS: dict[str, tuple[Case, list[float]]] = {
-    "a byte order mark and the line ends of Windows": (Case({"a.jsonl": b"\xef\xbb\xbf[1,2]\r\n[3,4]\r\n"}), [3, 7]),
+    "a byte order mark and the line ends of Windows": (
+        Case({"a.jsonl": b"\xef\xbb\xbf[1,2]\r\n[3,4]\r\n"}),
+        [3, 7],
+    ),
     "empty files between others": (
         Case({"a.jsonl": b"", "b.jsonl": b"[1]\n", "c.jsonl": b"\n", "d.jsonl": b"[2]"}),
         [1, 2],
     ),
     "gzip of several members and padding": (
-        Case({"a.jsonl.gz": gzip.compress(b"[1]\n[2") + gzip.compress(b"]\n[3]") + gzip.compress(b"") + b"\0" * 99}),
+        Case(
+            {
+                "a.jsonl.gz": gzip.compress(b"[1]\n[2")
+                + gzip.compress(b"]\n[3]")
+                + gzip.compress(b"")
+                + b"\0" * 99
+            }
+        ),
         [1, 2, 3],
     ),
-    "zstd of several frames": (Case({"a.jsonl.zst": zstd(b"[1]\n[2]\n" * 500, frames=7)}), [1, 2] * 500),
-    "the largest integer up to which FP32 has all": (Case({"a.jsonl": b"[16777216]\n"}), [16777216]),
+    "zstd of several frames": (
+        Case({"a.jsonl.zst": zstd(b"[1]\n[2]\n" * 500, frames=7)}),
+        [1, 2] * 500,
+    ),
+    "the largest integer up to which FP32 has all": (
+        Case({"a.jsonl": b"[16777216]\n"}),
+        [16777216],
+    ),
     "a column of a dictionary": (
         Case({"a.parquet": table(a=pyarrow.array([1, 2]).dictionary_encode())}, "parquet"),
         [1, 2],
@@ -154,7 +178,14 @@ NAMED: dict[str, tuple[Case, str]] = {
         "a.arrow is an Arrow IPC stream; write it in the format of files (Feather version 2)",
     ),
     "two columns of one name": (
-        Case({"a.arrow": arrow_of(pyarrow.table([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"]))}, "arrow"),
+        Case(
+            {
+                "a.arrow": arrow_of(
+                    pyarrow.table([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"])
+                )
+            },
+            "arrow",
+        ),
         "a.arrow has several columns 'a'; each needs a name of its own",
     ),
     "a column of no type": (
@@ -189,7 +220,10 @@ async def test_a_date_that_json_cannot_have_is_an_error_of_its_record(machine: M
         (0, None, False),
         (1, "1970-01-01", True),
     ]
-    assert "column 'day', of type date32[day], cannot be written as JSON" in results[0]["error"]["message"]
+    assert (
+        "column 'day', of type date32[day], cannot be written as JSON"
+        in results[0]["error"]["message"]
+    )
 
 
 KINDS = [

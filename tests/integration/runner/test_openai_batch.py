@@ -1,4 +1,5 @@
-"""An unmodified input file of OpenAI's Batch API, from S3, against a server with OpenAI's API, to S3."""
+"""An unmodified input file of OpenAI's Batch API, from S3, against a server with OpenAI's API, to
+S3."""
 
 import json
 from pathlib import Path
@@ -15,7 +16,8 @@ COUNT = 300
 SMALL = {"INFERRUN_CHUNK_BYTES": "4096", "INFERRUN_CONCURRENCY": "8"}
 
 
-def request(custom_id: str, prompt: str, *, url: str = "/v1/chat/completions") -> dict[str, Any]:  # Any: JSON
+# Any: JSON
+def request(custom_id: str, prompt: str, *, url: str = "/v1/chat/completions") -> dict[str, Any]:
     messages = [{"role": "user", "content": prompt}]
     body = {"model": "tiny", "messages": messages, "max_tokens": 4}
     if url == "/v1/embeddings":
@@ -24,7 +26,9 @@ def request(custom_id: str, prompt: str, *, url: str = "/v1/chat/completions") -
 
 
 def batch_file(count: int = COUNT) -> str:
-    return "".join(json.dumps(request(f"request-{index}", f"prompt {index}")) + "\n" for index in range(count))
+    return "".join(
+        json.dumps(request(f"request-{index}", f"prompt {index}")) + "\n" for index in range(count)
+    )
 
 
 def machine_of(folder: Path, s3: S3Server, url: str) -> Machine:
@@ -61,7 +65,10 @@ async def test_each_request_has_a_response_with_its_custom_id(
     assert ended.result.usage is not None
     assert ended.result.usage.total_tokens == 5 * COUNT
     assert ended.result.delivery == "ExactlyOnce"
-    tokens = [json.loads(line).get("usage", {}).get("totalTokens", 0) for line in ended.stdout.splitlines()]
+    tokens = [
+        json.loads(line).get("usage", {}).get("totalTokens", 0)
+        for line in ended.stdout.splitlines()
+    ]
     assert tokens == sorted(tokens)
     assert tokens[0] < tokens[-2] <= tokens[-1] == 5 * COUNT, "they are known while the run runs"
     manifest = json.loads((s3.bucket / "out" / "inf-batch-5be07ada" / "manifest.json").read_text())
@@ -70,13 +77,23 @@ async def test_each_request_has_a_response_with_its_custom_id(
 
 
 async def test_failed_requests_are_in_the_error_file(machine: Machine, s3: S3Server) -> None:
-    lines = [request("good", "x"), request("rejected", "bad"), request("wrong url", "x", url="/v1/files")]
+    lines = [
+        request("good", "x"),
+        request("rejected", "bad"),
+        request("wrong url", "x", url="/v1/files"),
+    ]
     text = "".join(json.dumps(line) + "\n" for line in lines) + "not JSON\n"
     (s3.bucket / "in" / "batch.jsonl").write_text(text)
-    await machine.success("1 of 4 records predicted; 3 failed, with their errors in the output", **SMALL)
+    await machine.success(
+        "1 of 4 records predicted; 3 failed, with their errors in the output", **SMALL
+    )
     assert [line["custom_id"] for line in objects(s3, "predictions")] == ["good"]
     rejected, wrong, invalid = objects(s3, "errors")
-    assert (rejected["custom_id"], rejected["response"]["status_code"], rejected["error"]) == ("rejected", 400, None)
+    assert (rejected["custom_id"], rejected["response"]["status_code"], rejected["error"]) == (
+        "rejected",
+        400,
+        None,
+    )
     assert rejected["response"]["body"]["error"]["message"] == "bad prompt"
     assert (wrong["custom_id"], wrong["response"]) == ("wrong url", None)
     assert wrong["error"]["message"].startswith("url must be one of /v1/chat/completions")
@@ -96,7 +113,9 @@ async def test_a_request_and_its_response_pass_through_byte_for_byte(
 ) -> None:
     odd = b'123456789012345678901234567890, 1e400, "\\ud83d", "\\u00fc", 1.0'
     body = b'{"model": "tiny", "messages": [{"content": "x"}], "odd": [%b]}' % odd
-    line = b'{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": %b}\n' % body
+    line = (
+        b'{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": %b}\n' % body
+    )
     (s3.bucket / "in" / "batch.jsonl").write_bytes(line)
     received: list[bytes] = []
 
@@ -128,21 +147,33 @@ async def test_a_response_that_is_no_json_object_costs_one_record(
     machine: Machine, s3: S3Server, llm: OpenAiServer, body: bytes
 ) -> None:
     lines = [request(prompt, prompt) for prompt in ("first", "odd", "last")]
-    (s3.bucket / "in" / "batch.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (s3.bucket / "in" / "batch.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
 
     async def answer(sent: web.Request) -> web.StreamResponse | None:
         return web.Response(body=body) if b"odd" in await sent.read() else None
 
     llm.before = answer
-    await machine.success("2 of 3 records predicted; 1 failed, with their errors in the output", **SMALL)
+    await machine.success(
+        "2 of 3 records predicted; 1 failed, with their errors in the output", **SMALL
+    )
     assert [line["custom_id"] for line in objects(s3, "predictions")] == ["first", "last"]
     (error,) = objects(s3, "errors")
-    assert (error["custom_id"], error["response"], error["error"]["code"]) == ("odd", None, "invalid_response")
+    assert (error["custom_id"], error["response"], error["error"]["code"]) == (
+        "odd",
+        None,
+        "invalid_response",
+    )
 
 
-async def test_the_key_is_sent_and_a_wrong_one_is_reported(machine: Machine, llm: OpenAiServer) -> None:
+async def test_the_key_is_sent_and_a_wrong_one_is_reported(
+    machine: Machine, llm: OpenAiServer
+) -> None:
     llm.token = "right"
-    await machine.failure(4, "returned 401 with ", "name a Secret that has them with kserve.credentialsRef", **SMALL)
+    await machine.failure(
+        4, "returned 401 with ", "name a Secret that has them with kserve.credentialsRef", **SMALL
+    )
     machine.endpoint("model", {"token": "right\n"})
     await machine.success(**SMALL)
 
@@ -176,10 +207,14 @@ async def test_a_model_that_is_not_served_fails_only_the_requests_that_name_it(
 
     llm.before = reject
     await machine.success(**SMALL, INFERRUN_RETRY_SECONDS="10")
-    assert {one["custom_id"] for one in objects(s3, "errors")} == {f"request-{index}" for index in other}
+    assert {one["custom_id"] for one in objects(s3, "errors")} == {
+        f"request-{index}" for index in other
+    }
 
 
-async def test_a_missing_object_is_reported_with_what_exists(machine: Machine, s3: S3Server) -> None:
+async def test_a_missing_object_is_reported_with_what_exists(
+    machine: Machine, s3: S3Server
+) -> None:
     machine.contract["input"]["s3"]["path"] = "in/none.jsonl"
     ended = await machine.failure(3)
     assert ended.message == (
@@ -196,7 +231,9 @@ async def test_a_wrong_secret_key_is_reported(machine: Machine) -> None:
 @pytest.mark.parametrize("value", [b"\xff\xfe", b"two\nlines", "schlüssel".encode()])
 async def test_a_key_that_is_no_line_of_ascii_is_named(machine: Machine, value: bytes) -> None:
     (machine.folder / "endpoints" / "input" / "secretAccessKey").write_bytes(value)
-    await machine.failure(3, "key secretAccessKey of Secret 's3-credentials' must be printable ASCII on one line")
+    await machine.failure(
+        3, "key secretAccessKey of Secret 's3-credentials' must be printable ASCII on one line"
+    )
 
 
 async def test_a_missing_bucket_is_named(machine: Machine) -> None:
@@ -204,7 +241,9 @@ async def test_a_missing_bucket_is_named(machine: Machine) -> None:
     await machine.failure(3, "check input.s3.bucket and input.s3.endpoint")
 
 
-async def test_a_server_without_conditional_writes_is_rejected(tmp_path: Path, llm: OpenAiServer) -> None:
+async def test_a_server_without_conditional_writes_is_rejected(
+    tmp_path: Path, llm: OpenAiServer
+) -> None:
     async with s3_server(tmp_path / "old", "--nometa") as old:
         ended = await machine_of(tmp_path / "run", old, llm.url).pod(**SMALL)
     assert ended.code == 5
@@ -212,7 +251,9 @@ async def test_a_server_without_conditional_writes_is_rejected(tmp_path: Path, l
     assert not llm.prompts
 
 
-async def test_chat_completions_and_embeddings_of_a_real_server(tmp_path: Path, s3: S3Server) -> None:
+async def test_chat_completions_and_embeddings_of_a_real_server(
+    tmp_path: Path, s3: S3Server
+) -> None:
     async with llama_server(tmp_path) as url:
         machine = machine_of(tmp_path / "run", s3, url)
         lines = [request("chat", "hello"), request("embedding", "hello", url="/v1/embeddings")]

@@ -1,4 +1,5 @@
-"""Results in the folders of the input: the same rows as without, on a claim and in a bucket, and what cannot be had."""
+"""Results in the folders of the input: the same rows as without, on a claim and in a bucket, and
+what cannot be had."""
 
 import json
 from collections.abc import AsyncIterator
@@ -38,26 +39,42 @@ class Place:
     """The folder and the value of each record, in the order of the input."""
 
     def fill(self, seed: int, form: str, *, rows: int = 40) -> None:
-        """Store files of up to that many rows in nested partitions, some of which are small enough to share a chunk."""
+        """Store files of up to that many rows in nested partitions, some of which are small enough
+        to share a chunk."""
         random = Random(seed)  # noqa: S311  data of a test
         for value in sorted(VALUES):
             for hour in (1, 2):
                 for at in range(random.randint(1, 4)):
                     folder = f"dt={value}/hour={hour}"
-                    numbers = [float(len(self.expected) + one) for one in range(random.randint(1, rows))]
+                    numbers = [
+                        float(len(self.expected) + one) for one in range(random.randint(1, rows))
+                    ]
                     path = self.content / "data" / folder / f"{at}.{form}"
                     path.parent.mkdir(parents=True, exist_ok=True)
                     if form == "parquet":
-                        parquet.write_table(pyarrow.table({"x": numbers}), path, row_group_size=random.randint(1, rows))
+                        parquet.write_table(
+                            pyarrow.table({"x": numbers}),
+                            path,
+                            row_group_size=random.randint(1, rows),
+                        )
                     else:
-                        path.write_text("".join(f'{{"inputs": [{number}]}}\n' for number in numbers))
+                        path.write_text(
+                            "".join(f'{{"inputs": [{number}]}}\n' for number in numbers)
+                        )
                     self.expected += [(folder, number) for number in numbers]
-        self.machine.contract["input"] = {self.label: {**self.spec, "path": "data/", "format": form}}
-        self.machine.contract["output"] = {self.label: {**self.spec, "path": "plain", "format": form}}
+        self.machine.contract["input"] = {
+            self.label: {**self.spec, "path": "data/", "format": form}
+        }
+        self.machine.contract["output"] = {
+            self.label: {**self.spec, "path": "plain", "format": form}
+        }
 
     def divide(self, path: str = "divided", **more: Any) -> None:  # Any: JSON
         """Write the next results into the folders of the input."""
-        self.machine.contract["output"][self.label] |= {"path": path, "layout": {**PARTITIONS, **more}}
+        self.machine.contract["output"][self.label] |= {
+            "path": path,
+            "layout": {**PARTITIONS, **more},
+        }
 
     def run_folder(self, path: str) -> Path:
         """The folder of the run in an output."""
@@ -69,7 +86,12 @@ class Place:
         parts: list[dict[str, Any]] = json.loads((folder / "manifest.json").read_text())["parts"]
         listed = {one["file"] for part in parts for one in (part, part.get("errors")) if one}
         kinds = [folder / "predictions", folder / "errors"]
-        assert {str(one.relative_to(folder)) for kind in kinds for one in kind.rglob("*") if one.is_file()} == listed
+        assert {
+            str(one.relative_to(folder))
+            for kind in kinds
+            for one in kind.rglob("*")
+            if one.is_file()
+        } == listed
         return parts
 
     def folders(self, path: str) -> list[str]:
@@ -83,15 +105,21 @@ class Place:
 
     def expected_folders(self) -> list[str]:
         """The partitions in the order of the input."""
-        return [f"predictions/{one}" for one in dict.fromkeys(folder for folder, _ in self.expected)]
+        return [
+            f"predictions/{one}" for one in dict.fromkeys(folder for folder, _ in self.expected)
+        ]
 
 
 @pytest.fixture(params=["file", "s3"])
-async def place(request: pytest.FixtureRequest, machine: Machine, tmp_path: Path) -> AsyncIterator[Place]:
+async def place(
+    request: pytest.FixtureRequest, machine: Machine, tmp_path: Path
+) -> AsyncIterator[Place]:
     if request.param == "file":
         machine.input.rmdir()
         machine.input.symlink_to(machine.output)
-        yield Place("file", machine, machine.output, {"claimName": "data"}, {"directory": machine.output})
+        yield Place(
+            "file", machine, machine.output, {"claimName": "data"}, {"directory": machine.output}
+        )
         return
     for side in ("input", "output"):
         credentials(machine.folder / "endpoints" / side)
@@ -114,18 +142,30 @@ async def test_each_file_has_the_rows_of_the_partition_whose_name_it_has(
     assert place.rows(ended) == plain
     assert place.folders("divided") == place.expected_folders()
     parts = place.manifest("divided")
-    assert [part["first"] for part in parts] == [sum(one["records"] for one in parts[:at]) for at in range(len(parts))]
+    assert [part["first"] for part in parts] == [
+        sum(one["records"] for one in parts[:at]) for at in range(len(parts))
+    ]
     for part in parts:
         folders = {folder for folder, _ in place.expected[part["first"] :][: part["records"]]}
         assert {str(Path(part["file"]).parent)} == {f"predictions/{one}" for one in folders}
-        assert "errors" not in part or Path(part["errors"]["file"]).parent == Path("errors", *folders)
+        assert "errors" not in part or Path(part["errors"]["file"]).parent == Path(
+            "errors", *folders
+        )
     if form == "parquet":
         hive = pyarrow.dataset.partitioning(
             pyarrow.schema([("dt", pyarrow.string()), ("hour", pyarrow.int32())]), flavor="hive"
         )
         folder = place.run_folder("divided") / "predictions"
-        found = pyarrow.dataset.dataset(folder, format="parquet", partitioning=hive).to_table().sort_by("index")
-        without = pyarrow.dataset.dataset(place.run_folder("plain") / "predictions").to_table().sort_by("index")
+        found = (
+            pyarrow.dataset.dataset(folder, format="parquet", partitioning=hive)
+            .to_table()
+            .sort_by("index")
+        )
+        without = (
+            pyarrow.dataset.dataset(place.run_folder("plain") / "predictions")
+            .to_table()
+            .sort_by("index")
+        )
         for name in ("index", "prediction"):
             assert found[name].equals(without[name])
         assert found["error"].is_null().equals(without["error"].is_null())
@@ -139,7 +179,10 @@ async def test_pods_that_share_a_run_store_its_partitions_together(place: Place)
     place.fill(4, "parquet")
     place.divide()
     environment = {**SMALL, "INFERRUN_SHARDS": "2", "INFERRUN_CLAIM_SECONDS": "3"}
-    pods = [await place.machine.start(environment={**environment, "JOB_COMPLETION_INDEX": str(at)}) for at in range(2)]
+    pods = [
+        await place.machine.start(environment={**environment, "JOB_COMPLETION_INDEX": str(at)})
+        for at in range(2)
+    ]
     ended = [await pod.end() for pod in pods]
     assert [one.code for one in ended] == [0, 0], ended
     expected = [(index, number, False) for index, (_, number) in enumerate(place.expected)]
@@ -147,7 +190,9 @@ async def test_pods_that_share_a_run_store_its_partitions_together(place: Place)
     assert place.folders("divided") == place.expected_folders()
 
 
-async def test_a_retry_divides_what_the_retried_run_has_not(place: Place, model: CountingModel) -> None:
+async def test_a_retry_divides_what_the_retried_run_has_not(
+    place: Place, model: CountingModel
+) -> None:
     place.fill(5, "jsonl", rows=3)
     model.reject({7})
     before = await place.machine.success()
@@ -155,7 +200,9 @@ async def test_a_retry_divides_what_the_retried_run_has_not(place: Place, model:
     place.machine.retry(before)
     place.divide("plain")
     ended = await place.machine.pod()
-    assert place.rows(ended) == [(index, number, False) for index, (_, number) in enumerate(place.expected)]
+    assert place.rows(ended) == [
+        (index, number, False) for index, (_, number) in enumerate(place.expected)
+    ]
     assert set(model.rows) == {7}
     assert place.folders("plain") == place.expected_folders()
 
@@ -185,7 +232,9 @@ async def test_another_run_reads_the_results_of_all_partitions(place: Place) -> 
         for part in place.manifest("second")
         for line in (place.run_folder("second") / part["file"]).read_bytes().splitlines()
     ]
-    assert [orjson.loads(line)["prediction"] for line in lines] == [number for _, number in place.expected]
+    assert [orjson.loads(line)["prediction"] for line in lines] == [
+        number for _, number in place.expected
+    ]
 
 
 @pytest.mark.parametrize("is_dry", [True, False])
@@ -196,11 +245,14 @@ async def test_folders_that_the_input_does_not_have_are_reported_before_the_firs
     file.contract["output"]["file"]["layout"] = PARTITIONS
     file.contract["dryRun"] = is_dry
     ended = await file.failure(3)
-    assert ended.message.startswith("layout.partitions: rows.jsonl of input.file is in no folder such as dt=2026-11-23")
+    assert ended.message.startswith(
+        "layout.partitions: rows.jsonl of input.file is in no folder such as dt=2026-11-23"
+    )
     file.contract["input"] = {"http": {"url": "http://127.0.0.1:9/rows.jsonl"}}
     ended = await file.failure(2)
     assert (
-        ended.message == "output.file.layout.partitions: an input of the label http has no partitions; remove the field"
+        ended.message
+        == "output.file.layout.partitions: an input of the label http has no partitions; remove the field"
     )
     file.contract["output"]["file"]["layout"] = {**PARTITIONS, "single": True}
     await file.failure(2, "with single: true, the only file cannot be in several folders")

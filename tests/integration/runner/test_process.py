@@ -20,26 +20,35 @@ async def test_an_invalid_contract_exits_with_2_and_names_the_field(krateo: Mach
     krateo.contract["parameters"] = {"limit": 5}
     ended = await krateo.process()
     assert (ended.code, ended.result.reason) == (2, "InvalidContract")
-    assert ended.message == "contract.json: parameters.limit: Input should be a valid string, got '5'"
+    assert (
+        ended.message == "contract.json: parameters.limit: Input should be a valid string, got '5'"
+    )
     assert "Traceback" not in ended.stderr
 
 
 async def test_a_reserved_parameter_exits_with_2(krateo: Machine, handler: Handler) -> None:
     krateo.contract["parameters"]["job_uid"] = "mine"
     ended = await krateo.process()
-    assert (ended.code, ended.message) == (2, "parameters: job_uid is reserved for the runner; use another name")
+    assert (ended.code, ended.message) == (
+        2,
+        "parameters: job_uid is reserved for the runner; use another name",
+    )
     assert not handler.asked
 
 
 @pytest.mark.parametrize("value", ["soon", "inf"])
-async def test_an_invalid_setting_exits_with_2_and_names_the_variable(krateo: Machine, value: str) -> None:
+async def test_an_invalid_setting_exits_with_2_and_names_the_variable(
+    krateo: Machine, value: str
+) -> None:
     ended = await krateo.process(INFERRUN_SECONDS_LEFT=value)
     assert (ended.code, ended.result.reason) == (2, "InvalidContract")
     assert ended.message.startswith("environment variable INFERRUN_SECONDS_LEFT: ")
     assert "Traceback" not in ended.stderr
 
 
-async def test_input_inference_and_output_errors_exit_with_3_4_and_5(krateo: Machine, handler: Handler) -> None:
+async def test_input_inference_and_output_errors_exit_with_3_4_and_5(
+    krateo: Machine, handler: Handler
+) -> None:
     krateo.endpoint("output", {"server-url": "http://127.0.0.1:9"})
     assert (await krateo.process()).code == 5
     krateo.contract["kserve"]["modelUrl"] = "127.0.0.1:9"
@@ -98,7 +107,9 @@ async def test_a_launch_without_time_left_exits_with_6_before_it_sends_anything(
     assert not handler.stored
 
 
-async def test_sigterm_ends_the_process_with_143_immediately(krateo: Machine, model: CountingModel) -> None:
+async def test_sigterm_ends_the_process_with_143_immediately(
+    krateo: Machine, model: CountingModel
+) -> None:
     model.before = never
     pod = await krateo.start(environment={"INFERRUN_BATCH_ROWS": "10"})
     await until(lambda: model.in_flight > 0)
@@ -121,7 +132,11 @@ async def test_sigterm_while_a_data_handler_stores_the_predictions_leaves_the_qu
 
 
 def handles_sigterm(pid: int) -> bool:
-    caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:"))
+    caught = next(
+        line
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith("SigCgt:")
+    )
     return bool(int(caught.split()[1], 16) & 1 << (signal.SIGTERM - 1))
 
 
@@ -129,7 +144,9 @@ def has_imported(pid: int, name: str) -> bool:
     return name in Path(f"/proc/{pid}/maps").read_text()
 
 
-async def test_sigterm_ends_the_process_with_143_before_its_imports_are_complete(krateo: Machine) -> None:
+async def test_sigterm_ends_the_process_with_143_before_its_imports_are_complete(
+    krateo: Machine,
+) -> None:
     """Process 1 of a container ignores a signal that it does not handle."""
     pod = await krateo.start()
     pid = pod.process.pid
@@ -143,14 +160,20 @@ async def test_committed_chunks_are_kept_after_sigterm(file: Machine, model: Cou
     file.write_rows([index, 1] for index in range(1000))
 
     model.before = holding_after(model, requests=6)
-    environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "50", "INFERRUN_CONCURRENCY": "1"}
+    environment = {
+        "INFERRUN_CHUNK_BYTES": "500",
+        "INFERRUN_BATCH_ROWS": "50",
+        "INFERRUN_CONCURRENCY": "1",
+    }
     pod = await file.start(environment=environment)
     commits = file.output / "results" / "inf-sums-5be07ada" / "commits"
     await until(lambda: len(list(commits.glob("0*.json"))) > 2 and model.in_flight > 0)
     pod.signal(signal.SIGTERM)
     ended = await pod.end()
     assert ended.code == 143
-    kept = sum(json.loads(commit.read_bytes())["part"]["records"] for commit in commits.glob("0*.json"))
+    kept = sum(
+        json.loads(commit.read_bytes())["part"]["records"] for commit in commits.glob("0*.json")
+    )
     model.before = nothing
     seen = sum(model.rows.values())
     assert (await file.process(**environment)).code == 0
@@ -158,24 +181,41 @@ async def test_committed_chunks_are_kept_after_sigterm(file: Machine, model: Cou
     assert set(model.rows) == {float(index) for index in range(1000)}
 
 
-async def test_completed_records_are_those_that_are_committed(file: Machine, model: CountingModel) -> None:
+async def test_completed_records_are_those_that_are_committed(
+    file: Machine, model: CountingModel
+) -> None:
     file.write_rows([index, 1] for index in range(1000))
     model.before = holding_after(model, requests=6)
-    environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_CONCURRENCY": "1"}
+    environment = {
+        "INFERRUN_CHUNK_BYTES": "500",
+        "INFERRUN_BATCH_ROWS": "20",
+        "INFERRUN_CONCURRENCY": "1",
+    }
     pod = await file.start(environment=environment)
     folder = file.output / "results" / "inf-sums-5be07ada" / "commits"
-    await until(lambda: model.in_flight > 0 and len(model.requests) == 6 and any(folder.glob("0*.json")))
+    await until(
+        lambda: model.in_flight > 0 and len(model.requests) == 6 and any(folder.glob("0*.json"))
+    )
     pod.signal(signal.SIGTERM)
     ended = await pod.end()
-    stored = sum(json.loads(commit.read_bytes())["part"]["records"] for commit in folder.glob("0*.json"))
+    stored = sum(
+        json.loads(commit.read_bytes())["part"]["records"] for commit in folder.glob("0*.json")
+    )
     assert 0 < stored < 120
-    assert ended.result.records.completed in {0, stored}  # 0 if the signal came before the commit was noticed
+    # 0 if the signal came before the commit was noticed
+    assert ended.result.records.completed in {0, stored}
 
 
-async def test_an_internal_error_exits_with_1_and_logs_its_traceback(krateo: Machine, tmp_path: Path) -> None:
-    (tmp_path / "broken.py").write_text("def open_input(spec, context):\n    return 1 / 0  # token-123\n")
+async def test_an_internal_error_exits_with_1_and_logs_its_traceback(
+    krateo: Machine, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.py").write_text(
+        "def open_input(spec, context):\n    return 1 / 0  # token-123\n"
+    )
     (tmp_path / "broken-1.dist-info").mkdir()
-    (tmp_path / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (tmp_path / "broken-1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: broken\nVersion: 1\n"
+    )
     (tmp_path / "broken-1.dist-info" / "entry_points.txt").write_text(
         "[inferrun.stores.input]\nbroken = broken:open_input\n"
     )

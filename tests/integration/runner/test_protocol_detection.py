@@ -38,9 +38,15 @@ async def test_a_server_is_asked_for_its_protocol(file: Machine, protocol: str) 
 async def test_a_server_with_the_api_of_openai_is_found(tmp_path: Path) -> None:
     async with openai_server() as server:
         kserve = {"modelName": "tiny", "modelUrl": server.url}
-        machine = Machine(tmp_path / "run", contract={"jobId": "uid", "jobName": "inf-chat", "kserve": kserve})
-        machine.contract["input"] = {"file": {"claimName": "given", "path": "batch.jsonl", "format": "openai"}}
-        machine.contract["output"] = {"file": {"claimName": "made", "path": "out", "format": "openai"}}
+        machine = Machine(
+            tmp_path / "run", contract={"jobId": "uid", "jobName": "inf-chat", "kserve": kserve}
+        )
+        machine.contract["input"] = {
+            "file": {"claimName": "given", "path": "batch.jsonl", "format": "openai"}
+        }
+        machine.contract["output"] = {
+            "file": {"claimName": "made", "path": "out", "format": "openai"}
+        }
         line = '{"custom_id": "a", "url": "/v1/chat/completions", "body": {"model": "x", "messages": [{"content": "hello"}]}}'
         (machine.input / "batch.jsonl").write_text(f"{line}\n")
         ended = await machine.pod()
@@ -48,7 +54,9 @@ async def test_a_server_with_the_api_of_openai_is_found(tmp_path: Path) -> None:
     assert server.prompts == {"hello": 1}
 
 
-async def test_a_server_that_cannot_be_asked_is_reported_as_by_the_default_protocol(file: Machine) -> None:
+async def test_a_server_that_cannot_be_asked_is_reported_as_by_the_default_protocol(
+    file: Machine,
+) -> None:
     file.write_rows([[1.0, 2.0]])
     file.contract["kserve"] = {"modelName": "sum", "modelUrl": "http://127.0.0.1:9"}
     await file.failure(4, "http://127.0.0.1:9/v2/models/sum/infer: cannot connect to 127.0.0.1:9")

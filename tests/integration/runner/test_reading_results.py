@@ -1,4 +1,5 @@
-"""Results of real runs, read as users do: every format in every store, joined, as tables, and what is wrong with some."""
+"""Results of real runs, read as users do: every format in every store, joined, as tables, and what
+is wrong with some."""
 
 import base64
 import gzip
@@ -40,7 +41,8 @@ STORES = (*(f"file-{form}" for form in FORMATS), "s3-parquet", "sql")
 FEW = ("file-jsonl", "s3-parquet", "sql")
 
 
-def run_of(machine: Machine, ended: Ended | None, **status: Any) -> InferenceRun:  # Any: fields of a status
+# Any: fields of a status
+def run_of(machine: Machine, ended: Ended | None, **status: Any) -> InferenceRun:
     """The resource of a run that a Pod has executed."""
     output = ended.result.output if ended is not None and ended.code == 0 else None
     contract = base64.b64encode(json.dumps(machine.contract).encode()).decode()
@@ -86,13 +88,17 @@ def in_directory(machine: Machine, form: str) -> Store:
 
 def in_bucket(machine: Machine, server: S3Server, form: str) -> Store:
     credentials(machine.folder / "endpoints" / "output")
-    machine.contract["output"] = {"s3": server.spec("results", format=form, layout={"partSize": "4Ki"})}
+    machine.contract["output"] = {
+        "s3": server.spec("results", format=form, layout={"partSize": "4Ki"})
+    }
     return Store(machine.contract["output"], {"credentials": key()})
 
 
 def in_table(machine: Machine, server: Postgres) -> Store:
     server.mount(machine.folder / "endpoints" / "output")
-    machine.contract["output"] = {"sql": {"credentialsRef": {"name": "database"}, "table": "predictions"}}
+    machine.contract["output"] = {
+        "sql": {"credentialsRef": {"name": "database"}, "table": "predictions"}
+    }
     uid = str(uuid.uuid4())
     machine.contract |= {"jobId": uid, "runId": uid}
     return Store(machine.contract["output"], {"credentials": login(server)})
@@ -110,7 +116,12 @@ def store(request: pytest.FixtureRequest, file: Machine) -> Store:
 
 def expected(index: int) -> dict[str, Any]:  # Any: JSON
     is_bad = index in BAD
-    return {"index": index, "custom_id": f"c{index}", "prediction": None if is_bad else index + 0.5, "error": is_bad}
+    return {
+        "index": index,
+        "custom_id": f"c{index}",
+        "prediction": None if is_bad else index + 0.5,
+        "error": is_bad,
+    }
 
 
 def checked(row: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
@@ -124,7 +135,11 @@ async def test_every_record_has_a_row_in_the_order_of_the_input(
     ended = await file.pod(**SMALL)
     results = read_results(run_of(file, ended), **store.access)
     assert [checked(row) for row in results] == [expected(index) for index in range(COUNT)]
-    assert (len(results), len(results.predictions), len(results.errors)) == (COUNT, COUNT - len(BAD), len(BAD))
+    assert (len(results), len(results.predictions), len(results.errors)) == (
+        COUNT,
+        COUNT - len(BAD),
+        len(BAD),
+    )
     assert list(results.predictions)[3] == {"index": 4, "custom_id": "c4", "prediction": 4.5}
     assert [(row["index"], row["custom_id"], row["error_code"]) for row in results.errors] == [
         (3, "c3", "rejected"),
@@ -134,14 +149,18 @@ async def test_every_record_has_a_row_in_the_order_of_the_input(
     assert len(results.manifest.parts) > 1
 
 
-async def test_results_are_tables_of_arrow_pandas_and_polars(file: Machine, model: CountingModel, store: Store) -> None:
+async def test_results_are_tables_of_arrow_pandas_and_polars(
+    file: Machine, model: CountingModel, store: Store
+) -> None:
     model.reject(BAD)
     ended = await file.pod(**SMALL)
     results = read_results(run_of(file, ended), **store.access)
     table = results.to_arrow()
     assert table.schema.names == ["index", "custom_id", "prediction", "error"]
     assert pyarrow.types.is_floating(table.schema.field("prediction").type)
-    assert [checked(row) for row in table.to_pylist()] == [expected(index) for index in range(COUNT)]
+    assert [checked(row) for row in table.to_pylist()] == [
+        expected(index) for index in range(COUNT)
+    ]
     batches = list(results.batches())
     assert len(batches) == len(results.manifest.parts)
     assert {batch.schema for batch in batches} == {table.schema}
@@ -149,14 +168,18 @@ async def test_results_are_tables_of_arrow_pandas_and_polars(file: Machine, mode
     frame = results.predictions.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame.columns) == ["index", "custom_id", "prediction"]
-    assert frame["prediction"].sum() == sum(index + 0.5 for index in range(COUNT) if index not in BAD)
+    assert frame["prediction"].sum() == sum(
+        index + 0.5 for index in range(COUNT) if index not in BAD
+    )
     errors = results.errors.to_polars()
     assert isinstance(errors, polars.DataFrame)
     assert errors.columns == ["index", "custom_id", "error_code", "error_message", "error_attempts"]
     assert errors["index"].to_list() == sorted(BAD)
 
 
-async def test_parts_with_values_of_different_types_have_one_schema(file: Machine, model: CountingModel) -> None:
+async def test_parts_with_values_of_different_types_have_one_schema(
+    file: Machine, model: CountingModel
+) -> None:
     file.contract |= {"passThroughColumns": ["note"]}
     notes = [1, 2.5, "three", None, {"four": 4}, [5]]
     lines = (
@@ -165,22 +188,29 @@ async def test_parts_with_values_of_different_types_have_one_schema(file: Machin
     )
     (file.input / "data" / "rows.jsonl").write_text("".join(lines))
     results = read_results(run_of(file, await file.pod(**SMALL)), directory=file.output)
-    assert [row["note"] for row in results] == [notes[index * len(notes) // COUNT] for index in range(COUNT)]
+    assert [row["note"] for row in results] == [
+        notes[index * len(notes) // COUNT] for index in range(COUNT)
+    ]
     table = pyarrow.Table.from_batches(results.batches())
     assert table == results.to_arrow()
     note = table.schema.field("note")
     assert (note.type, note.metadata) == (pyarrow.string(), {b"inferrun": b"json"})
-    assert [text and json.loads(text) for text in table.column("note").to_pylist()] == [row["note"] for row in results]
+    assert [text and json.loads(text) for text in table.column("note").to_pylist()] == [
+        row["note"] for row in results
+    ]
     assert "custom_id" not in table.schema.names
 
 
 async def test_responses_of_openai_and_failed_requests_are_rows(file: Machine) -> None:
     lines = [
-        {"custom_id": f"r{index}", "method": "POST", "url": "/v1/chat/completions", "body": {}} for index in range(3)
+        {"custom_id": f"r{index}", "method": "POST", "url": "/v1/chat/completions", "body": {}}
+        for index in range(3)
     ]
     for line in lines[:2]:
         line["body"] = {"model": "tiny", "messages": [{"role": "user", "content": "hello"}]}
-    (file.input / "data" / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (file.input / "data" / "rows.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
     for side in ("input", "output"):
         file.contract[side]["file"]["format"] = "openai"
     async with openai_server() as server:
@@ -191,7 +221,10 @@ async def test_responses_of_openai_and_failed_requests_are_rows(file: Machine) -
     rows = list(results)
     assert [row["custom_id"] for row in rows] == ["r0", "r1", "r2"]
     assert [row["body"] for row in rows] == [line["body"] for line in lines]
-    assert rows[0]["prediction"]["response" if "response" in rows[0]["prediction"] else "status_code"] == 200
+    assert (
+        rows[0]["prediction"]["response" if "response" in rows[0]["prediction"] else "status_code"]
+        == 200
+    )
     assert [row["index"] for row in results.errors] == [2]
 
 
@@ -199,17 +232,29 @@ for_each_store = pytest.mark.parametrize("store", FEW, indirect=True)
 
 
 @for_each_store
-async def test_results_are_joined_with_the_input(file: Machine, model: CountingModel, store: Store) -> None:
+async def test_results_are_joined_with_the_input(
+    file: Machine, model: CountingModel, store: Store
+) -> None:
     model.reject(BAD)
     ended = await file.pod(**SMALL)
     access = {**store.access, "directory": {"given": file.input, "made": file.output}}
     results = read_results(run_of(file, ended), join_input=True, **access)
     assert [row["inputs"] for row in results] == [[index, 0.5] for index in range(COUNT)]
     assert [row["inputs"] for row in results.errors] == [[index, 0.5] for index in sorted(BAD)]
-    assert results.to_arrow().schema.names == ["index", "custom_id", "inputs", "prediction", "error"]
+    assert results.to_arrow().schema.names == [
+        "index",
+        "custom_id",
+        "inputs",
+        "prediction",
+        "error",
+    ]
     path = file.input / "data" / "rows.jsonl"
     lines = path.read_text().splitlines(keepends=True)
-    for changed, why in ((lines[:-1], "fewer"), ([*lines, lines[0]], "more"), (lines[::-1], "another custom_id")):
+    for changed, why in (
+        (lines[:-1], "fewer"),
+        ([*lines, lines[0]], "more"),
+        (lines[::-1], "another custom_id"),
+    ):
         path.write_text("".join(changed))
         with pytest.raises(InputChanged, match=why):
             list(read_results(run_of(file, ended), join_input=True, **access))
@@ -251,12 +296,16 @@ async def test_each_format_of_an_input_is_joined(
         found = [row[name] for row in rows]
         assert ([float(value) for value in found] if name in "ab" else found) == table[name]
     last.write_bytes(gzip.compress(content_of(half, name=form)))
-    with pytest.raises(InputChanged, match="the objects of the input of run models/sums have changed"):
+    with pytest.raises(
+        InputChanged, match="the objects of the input of run models/sums have changed"
+    ):
         list(read_results(run, join_input=True, **access))
 
 
 @pytest.mark.parametrize("path", ["in", "in/dt=*/*.parquet"])
-async def test_a_dataset_is_joined_with_its_partitions(file: Machine, s3: S3Server, path: str) -> None:
+async def test_a_dataset_is_joined_with_its_partitions(
+    file: Machine, s3: S3Server, path: str
+) -> None:
     for day, values in (("2026-11-23", [1, 2]), ("2026-11-24", [3])):
         folder = s3.bucket / "in" / f"dt={day}"
         folder.mkdir(parents=True)
@@ -267,7 +316,9 @@ async def test_a_dataset_is_joined_with_its_partitions(file: Machine, s3: S3Serv
     file.contract["input"] = {"s3": s3.spec(path, format="parquet")}
     ended = await file.success()
     assert ended.result.records.total == 3
-    rows = list(read_results(run_of(file, ended), join_input=True, directory=file.output, credentials=key()))
+    rows = list(
+        read_results(run_of(file, ended), join_input=True, directory=file.output, credentials=key())
+    )
     assert [(row["a"], row["dt"], row["prediction"]) for row in rows] == [
         (1, "2026-11-23", 1.0),
         (2, "2026-11-23", 2.0),
@@ -275,13 +326,19 @@ async def test_a_dataset_is_joined_with_its_partitions(file: Machine, s3: S3Serv
     ]
 
 
-async def test_rows_of_a_query_are_joined(file: Machine, model: CountingModel, postgres: Postgres) -> None:
+async def test_rows_of_a_query_are_joined(
+    file: Machine, model: CountingModel, postgres: Postgres
+) -> None:
     postgres.execute("drop table if exists irises")
     postgres.execute("create table irises (id int primary key, name text, a float8, b numeric)")
-    postgres.execute("insert into irises select n, 'iris ' || n, n, n / 2.0 from generate_series(99, 0, -1) n")
+    postgres.execute(
+        "insert into irises select n, 'iris ' || n, n, n / 2.0 from generate_series(99, 0, -1) n"
+    )
     store = in_table(file, postgres)
     postgres.mount(file.folder / "endpoints" / "input")
-    query = "select id, name, a, b from irises where id < current_setting('inferrun.p1')::int -- these;"
+    query = (
+        "select id, name, a, b from irises where id < current_setting('inferrun.p1')::int -- these;"
+    )
     values = {"query": query, "key": "id", "values": ["50"]}
     file.contract["input"] = {"sql": {"credentialsRef": {"name": "database"}, **values}}
     file.contract["passThroughColumns"] = ["name"]
@@ -293,7 +350,9 @@ async def test_rows_of_a_query_are_joined(file: Machine, model: CountingModel, p
 
 
 @for_each_store
-async def test_the_output_of_a_retry_is_complete(file: Machine, model: CountingModel, store: Store) -> None:
+async def test_the_output_of_a_retry_is_complete(
+    file: Machine, model: CountingModel, store: Store
+) -> None:
     model.reject(BAD)
     first = await file.pod(**SMALL)
     model.before = nothing
@@ -326,7 +385,9 @@ async def test_a_part_that_was_changed_or_deleted_is_not_read(
         server: Postgres = request.getfixturevalue("postgres")
         change = "update predictions set prediction = 0.25 where run = %s and index = %s"
         server.execute(change, file.contract["runId"], last.first)
-        why = f"table predictions: the rows of records {last.first} to {COUNT - 1} have changed since"
+        why = (
+            f"table predictions: the rows of records {last.first} to {COUNT - 1} have changed since"
+        )
     else:
         root = request.getfixturevalue("s3").bucket if "s3" in store.output else file.output
         path = root / "results" / file.contract["jobName"] / last.file
@@ -340,7 +401,11 @@ async def test_a_part_that_was_changed_or_deleted_is_not_read(
     with pytest.raises(ResultsChanged, match=why):
         results.to_pandas()
     if "sql" in store.output:
-        server.execute("delete from predictions where run = %s and index = %s", file.contract["runId"], last.first)
+        server.execute(
+            "delete from predictions where run = %s and index = %s",
+            file.contract["runId"],
+            last.first,
+        )
     else:
         path.unlink()
     with pytest.raises(ResultsChanged, match=why):
@@ -358,11 +423,15 @@ async def test_a_manifest_that_is_missing_or_not_the_one_of_the_run_is_said(
         read_results(run_of(file, ended, output=other), **store.access)
     if "sql" in store.output:
         server: Postgres = request.getfixturevalue("postgres")
-        server.execute("update inferrun_runs set manifest = null where run = %s", file.contract["runId"])
+        server.execute(
+            "update inferrun_runs set manifest = null where run = %s", file.contract["runId"]
+        )
     else:
         root = request.getfixturevalue("s3").bucket if "s3" in store.output else file.output
         (root / "results" / file.contract["jobName"] / "manifest.json").unlink()
-    with pytest.raises(ResultsChanged, match="run models/sums has committed its output, but its manifest is not in"):
+    with pytest.raises(
+        ResultsChanged, match="run models/sums has committed its output, but its manifest is not in"
+    ):
         read_results(run_of(file, ended), **store.access)
 
 
@@ -407,12 +476,18 @@ async def test_a_copy_of_the_folder_of_a_run_is_enough(file: Machine, model: Cou
 
 
 async def test_credentials_come_from_the_caller_the_environment_or_the_secret(
-    file: Machine, model: CountingModel, s3: S3Server, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    file: Machine,
+    model: CountingModel,
+    s3: S3Server,
+    postgres: Postgres,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_bucket(file, s3, "jsonl")
     ended = await file.pod(**SMALL)
     run = run_of(file, ended)
-    with pytest.raises(ResultsUnreachable, match=r"keys of Secret 's3-credentials', or set AWS_ACCESS_KEY_ID"):
+    with pytest.raises(
+        ResultsUnreachable, match=r"keys of Secret 's3-credentials', or set AWS_ACCESS_KEY_ID"
+    ):
         read_results(run)
     assert len(list(read_results(run, read_secret={"s3-credentials": key()}.__getitem__))) == COUNT
     with pytest.raises(ResultsUnreachable, match=r"access denied|access key is unknown"):
@@ -430,11 +505,19 @@ async def test_credentials_come_from_the_caller_the_environment_or_the_secret(
     with pytest.raises(ResultsUnreachable, match="keys of Secret 'database', or set PGHOST"):
         read_results(run)
     secret = {**login(postgres), "host": "database.of.the.cluster"}
-    access: dict[str, Any] = {"credentials": {"host": "127.0.0.1"}, "read_secret": {"database": secret}.__getitem__}
+    access: dict[str, Any] = {
+        "credentials": {"host": "127.0.0.1"},
+        "read_secret": {"database": secret}.__getitem__,
+    }
     assert len(list(read_results(run, **access))) == COUNT
     with pytest.raises(ResultsUnreachable, match="password authentication failed"):
         read_results(run, credentials={**login(postgres), "password": "wrong"})
-    for name, value in (("HOST", "127.0.0.1"), ("PORT", postgres.port), ("USER", USER), ("DATABASE", DATABASE)):
+    for name, value in (
+        ("HOST", "127.0.0.1"),
+        ("PORT", postgres.port),
+        ("USER", USER),
+        ("DATABASE", DATABASE),
+    ):
         monkeypatch.setenv(f"PG{name}", str(value))
     monkeypatch.setenv("PGPASSWORD", postgres.password)
     assert len(list(read_results(run))) == COUNT
@@ -478,6 +561,7 @@ def test_a_claim_that_is_not_given_is_named(file: Machine) -> None:
     output = Output(location="made/results", manifest="", sha256="0" * 64)
     for directory in (None, {"other": file.output}):
         with pytest.raises(
-            ResultsUnreachable, match=r"are on claim 'made', .*copy of its folder results/inf-sums-5be07ada"
+            ResultsUnreachable,
+            match=r"are on claim 'made', .*copy of its folder results/inf-sums-5be07ada",
         ):
             read_results(run_of(file, None, output=output), directory=directory)

@@ -26,8 +26,15 @@ Rows = list[dict[str, Any]]  # Any: what a file has
 
 def rows_of_csv(content: bytes) -> Rows:
     rows: Rows = list(csv.DictReader(io.StringIO(content.decode())))
-    typed: dict[str, Callable[[str], Any]] = {"index": int, "prediction": json.loads, "error": json.loads}
-    return [{name: typed.get(name, str)(cell) if cell else None for name, cell in row.items()} for row in rows]
+    typed: dict[str, Callable[[str], Any]] = {
+        "index": int,
+        "prediction": json.loads,
+        "error": json.loads,
+    }
+    return [
+        {name: typed.get(name, str)(cell) if cell else None for name, cell in row.items()}
+        for row in rows
+    ]
 
 
 READERS: dict[str, Callable[[bytes], Rows]] = {
@@ -72,8 +79,14 @@ async def test_results_are_tables_and_so_are_errors_unless_they_have_no_types(
     (stored,) = (folder / "errors").iterdir()
     assert stored.suffix == (".jsonl" if form == "csv" else f".{form}")
     content = stored.read_bytes()
-    errors = list(map(orjson.loads, content.splitlines())) if form == "csv" else READERS[form](content)
-    assert errors == [{name: row[name] for name in ("index", "custom_id", "error")} for row in found if row["error"]]
+    errors = (
+        list(map(orjson.loads, content.splitlines())) if form == "csv" else READERS[form](content)
+    )
+    assert errors == [
+        {name: row[name] for name in ("index", "custom_id", "error")}
+        for row in found
+        if row["error"]
+    ]
 
 
 @pytest.mark.parametrize("form", READERS)
@@ -84,10 +97,14 @@ async def test_what_failed_can_be_retried(file: Machine, model: CountingModel, f
     model.accept()
     file.retry(first)
     second = await file.process(**SMALL)
-    assert (second.code, second.message) == (0, f"{COUNT} of {COUNT} records predicted"), second.stderr
+    assert (second.code, second.message) == (0, f"{COUNT} of {COUNT} records predicted"), (
+        second.stderr
+    )
     assert set(model.rows) == BAD
     folder = file.run_folder
-    assert checked(results(folder, form)) == [expected(index, failed=False) for index in range(COUNT)]
+    assert checked(results(folder, form)) == [
+        expected(index, failed=False) for index in range(COUNT)
+    ]
     assert file.manifest["retryOf"] == file.contract["retryOf"]["runId"]
     assert not (folder / "errors").exists()
 
@@ -126,7 +143,9 @@ async def test_all_parts_have_the_columns_of_the_input_and_one_type(
     ended = await file.process(**SMALL)
     assert ended.code == 0, ended.stderr
     folder = file.run_folder
-    table = dataset.dataset(folder / "predictions", format="ipc" if form == "arrow" else form).to_table()
+    table = dataset.dataset(
+        folder / "predictions", format="ipc" if form == "arrow" else form
+    ).to_table()
     assert len(list((folder / "predictions").iterdir())) > 3
     if form == "parquet":
         assert parquet.read_table(folder / "predictions").equals(table)
@@ -135,15 +154,27 @@ async def test_all_parts_have_the_columns_of_the_input_and_one_type(
     assert table.schema.field("custom_id").type == pyarrow.string()
     assert table.schema.field("prediction").type == pyarrow.float32()
     assert table.column("prediction")[:4].to_pylist() == [0.0, 1.0, 2.0, None]
-    errors = dataset.dataset(folder / "errors", format="ipc" if form == "arrow" else form).to_table()
+    errors = dataset.dataset(
+        folder / "errors", format="ipc" if form == "arrow" else form
+    ).to_table()
     assert errors.schema.equals(table.drop_columns("prediction").schema)
     failed = TYPED.drop_columns(["raw", "tags"]).join(
         errors.select(["custom_id", "index"]), "custom_id", join_type="inner"
     )
     assert set(failed.column("index").to_pylist()) == BAD  # Arrow joins no tables with lists
-    assert errors.select(COPIED).cast(TYPED.select(COPIED).schema).equals(TYPED.select(COPIED).take(sorted(BAD)))
+    assert (
+        errors.select(COPIED)
+        .cast(TYPED.select(COPIED).schema)
+        .equals(TYPED.select(COPIED).take(sorted(BAD)))
+    )
     stored = orjson.loads((folder / "run.json").read_bytes())["resultSchema"]
-    assert [one["name"] for one in stored["columns"]] == ["index", "custom_id", *COPIED, "prediction", "error"]
+    assert [one["name"] for one in stored["columns"]] == [
+        "index",
+        "custom_id",
+        *COPIED,
+        "prediction",
+        "error",
+    ]
     assert stored["columns"][3] == {"name": "price", "type": "decimal128(20, 2)", "role": "copied"}
 
 
@@ -164,7 +195,9 @@ async def test_a_prediction_that_does_not_fit_the_declared_type_is_an_error_of_i
     folder = file.run_folder
     table = parquet.read_table(folder / "predictions")
     assert table.schema.field("prediction").type == pyarrow.int32()
-    assert table.column("prediction").to_pylist() == [None if index == 3 else index for index in range(COUNT)]
+    assert table.column("prediction").to_pylist() == [
+        None if index == 3 else index for index in range(COUNT)
+    ]
     error = table.column("error").to_pylist()[3]
     assert error["code"] == "invalid_prediction"
     assert "is not of type int32" in error["message"]

@@ -1,4 +1,5 @@
-"""`retryOf` after the input was corrected: predictions are taken over by ids, and only new and failed records are sent."""
+"""`retryOf` after the input was corrected: predictions are taken over by ids, and only new and
+failed records are sent."""
 
 import json
 import uuid
@@ -38,13 +39,17 @@ SENT = {*FIXED.values(), 600.0, *(BAD - set(FIXED))}
 
 def write(machine: Machine, values: Mapping[int, float], *, form: str = "text") -> None:
     ids = {"text": "r{}", "number": "{}"}[form].format
-    rows = [{"custom_id": ids(one) if form == "text" else one, "inputs": [value, 0.5]} for one, value in values.items()]
+    rows = [
+        {"custom_id": ids(one) if form == "text" else one, "inputs": [value, 0.5]}
+        for one, value in values.items()
+    ]
     machine.write_rows(rows)
 
 
 @pytest.fixture
 async def corrected(file: Machine, model: CountingModel, request: pytest.FixtureRequest) -> Machine:
-    """A run whose input was corrected after some of its records had failed; the next Pod is one of the run that retries it."""
+    """A run whose input was corrected after some of its records had failed; the next Pod is one of
+    the run that retries it."""
     form = getattr(request, "param", "text")
     write(file, {index: float(index) for index in range(COUNT)}, form=form)
     model.reject(BAD)
@@ -70,25 +75,36 @@ async def test_only_new_and_failed_records_are_sent(
     corrected: Machine, model: CountingModel, request: pytest.FixtureRequest
 ) -> None:
     ended = await corrected.process(**SMALL)
-    assert (ended.code, ended.message) == (0, f"{len(CORRECTED)} of {len(CORRECTED)} records predicted"), ended.stderr
+    assert (ended.code, ended.message) == (
+        0,
+        f"{len(CORRECTED)} of {len(CORRECTED)} records predicted",
+    ), ended.stderr
     assert model.rows == dict.fromkeys(SENT, 1)
     check(corrected, form=request.node.callspec.params["corrected"])
     assert list((corrected.folder / "tmp").iterdir()) == []
 
 
-async def test_several_pods_take_over_the_same_predictions(corrected: Machine, model: CountingModel) -> None:
+async def test_several_pods_take_over_the_same_predictions(
+    corrected: Machine, model: CountingModel
+) -> None:
     shards = {**SMALL, "INFERRUN_SHARDS": "3", "INFERRUN_CLAIM_SECONDS": "6"}
-    pods = [await corrected.start(environment={**shards, "JOB_COMPLETION_INDEX": str(at)}) for at in range(3)]
+    pods = [
+        await corrected.start(environment={**shards, "JOB_COMPLETION_INDEX": str(at)})
+        for at in range(3)
+    ]
     for pod in pods:
         ended = await pod.end()
-        assert (ended.code, ended.message) == (0, f"{len(CORRECTED)} of {len(CORRECTED)} records predicted"), (
-            ended.stderr
-        )
+        assert (ended.code, ended.message) == (
+            0,
+            f"{len(CORRECTED)} of {len(CORRECTED)} records predicted",
+        ), ended.stderr
     assert set(model.rows) == SENT
     check(corrected)
 
 
-async def test_a_retry_of_a_retry_takes_over_what_both_have_predicted(corrected: Machine, model: CountingModel) -> None:
+async def test_a_retry_of_a_retry_takes_over_what_both_have_predicted(
+    corrected: Machine, model: CountingModel
+) -> None:
     model.reject({77})
     second = await corrected.pod(**SMALL)
     assert second.result.records.failed == 1
@@ -101,17 +117,23 @@ async def test_a_retry_of_a_retry_takes_over_what_both_have_predicted(corrected:
 
 async def test_a_record_that_is_not_valid_any_more_has_no_prediction(corrected: Machine) -> None:
     path = corrected.input / "data" / "rows.jsonl"
-    path.write_text(path.read_text().replace('"r7", "inputs": [7.0, 0.5]', '"r7", "inputs": [7.0, "a"]'))
+    path.write_text(
+        path.read_text().replace('"r7", "inputs": [7.0, 0.5]', '"r7", "inputs": [7.0, "a"]')
+    )
     ended = await corrected.success(**SMALL)
     assert ended.result.records.failed == 1
     (failed,) = [one for one in corrected.results if "error" in one]
     assert (failed["custom_id"], failed["error"]["code"]) == ("r7", "invalid_input")
 
 
-async def test_an_id_that_is_not_unique_in_the_corrected_input_is_an_error(corrected: Machine) -> None:
+async def test_an_id_that_is_not_unique_in_the_corrected_input_is_an_error(
+    corrected: Machine,
+) -> None:
     with (corrected.input / "data" / "rows.jsonl").open("a") as rows:
         rows.write('{"custom_id": "r7", "inputs": [1, 2]}\n')
-    await corrected.final_failure(3, "several records of the input have the custom_id 'r7'", **SMALL)
+    await corrected.final_failure(
+        3, "several records of the input have the custom_id 'r7'", **SMALL
+    )
     assert not corrected.run_folder.exists()
 
 
@@ -134,7 +156,11 @@ async def test_an_id_that_was_not_unique_in_the_ended_run_is_an_error(
 
 async def test_predictions_that_do_not_fit_on_the_disk_are_an_error(corrected: Machine) -> None:
     await corrected.final_failure(
-        3, "cannot be held on the Pod's disk", "set a larger limits.spool", **SMALL, INFERRUN_SPOOL_BYTES="16384"
+        3,
+        "cannot be held on the Pod's disk",
+        "set a larger limits.spool",
+        **SMALL,
+        INFERRUN_SPOOL_BYTES="16384",
     )
 
 
@@ -142,7 +168,11 @@ def table(ids: Iterable[int]) -> pyarrow.Table:
     found = list(ids)
     x = pyarrow.array([float(one) for one in found])
     return pyarrow.table(
-        {"custom_id": pyarrow.array(found, pyarrow.int32()), "x": x, "tag": [f"t{one}" for one in found]}
+        {
+            "custom_id": pyarrow.array(found, pyarrow.int32()),
+            "x": x,
+            "tag": [f"t{one}" for one in found],
+        }
     )
 
 
@@ -154,7 +184,9 @@ async def test_files_that_were_added_are_read_if_records_have_ids(
 
     def store(name: str, ids: Iterable[int]) -> None:
         found = table(ids)
-        parquet.write_table(found.drop_columns([unread] if unread else []), file.input / "data" / name)
+        parquet.write_table(
+            found.drop_columns([unread] if unread else []), file.input / "data" / name
+        )
 
     (file.contract["input"]["file"]).update(path="data", format="parquet")
     file.contract["output"]["file"]["format"] = "parquet"
@@ -185,7 +217,9 @@ async def test_rows_are_found_by_keys_of_several_columns(
     machine: Machine, model: CountingModel, tmp_path: Path
 ) -> None:
     with postgres_server() as server:
-        server.execute("create table sales (day date, shop text, a float8, b float8, primary key (day, shop))")
+        server.execute(
+            "create table sales (day date, shop text, a float8, b float8, primary key (day, shop))"
+        )
         server.execute(
             "insert into sales select '2026-01-01'::date + n, 's' || n % 3, n, 0.5 from generate_series(0, 499) n"
         )
@@ -193,7 +227,13 @@ async def test_rows_are_found_by_keys_of_several_columns(
         machine.contract |= {
             "jobId": (uid := str(uuid.uuid4())),
             "runId": uid,
-            "input": {"sql": {**reference, "query": "select day, shop, a, b from sales", "key": ["day", "shop"]}},
+            "input": {
+                "sql": {
+                    **reference,
+                    "query": "select day, shop, a, b from sales",
+                    "key": ["day", "shop"],
+                }
+            },
             "output": {"sql": {**reference, "table": "predictions"}},
         }
         for side in ("input", "output"):
@@ -212,8 +252,11 @@ async def test_rows_are_found_by_keys_of_several_columns(
             "select index, custom_id, prediction from predictions where run = %s order by index",
             machine.contract["runId"],
         )
-        rows: list[tuple[Any, ...]] = server.execute("select day::text, shop, a from sales order by day, shop")
+        rows: list[tuple[Any, ...]] = server.execute(
+            "select day::text, shop, a from sales order by day, shop"
+        )
     expected = [
-        (at, json.dumps([day, shop]), (200 if a == 1200 else a) + 0.5) for at, (day, shop, a) in enumerate(rows)
+        (at, json.dumps([day, shop]), (200 if a == 1200 else a) + 0.5)
+        for at, (day, shop, a) in enumerate(rows)
     ]
     assert stored == expected

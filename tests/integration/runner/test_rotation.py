@@ -1,4 +1,5 @@
-"""Connections are replaced after a while, so that a model that is scaled up behind a Service uses its new replicas."""
+"""Connections are replaced after a while, so that a model that is scaled up behind a Service uses
+its new replicas."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""A server answers 409 to a write if another request for the same key is in progress; the write is then repeated."""
+"""A server answers 409 to a write if another request for the same key is in progress; the write is
+then repeated."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,9 +22,7 @@ from tests.integration.runner.servers import serving
 pytestmark = pytest.mark.thorough
 
 KEY = "out/members/pod-1.json"
-CONFLICT = (
-    "<Error><Code>ConditionalRequestConflict</Code><Message>A conflicting operation is in progress.</Message></Error>"
-)
+CONFLICT = "<Error><Code>ConditionalRequestConflict</Code><Message>A conflicting operation is in progress.</Message></Error>"
 
 
 @dataclass
@@ -39,7 +38,11 @@ class Server:
         key, content = request.match_info["key"], await request.read()
         if request.method == "GET":
             found = self.stored.get(key)
-            return web.Response(status=404) if found is None else web.Response(body=found, headers={"ETag": '"a"'})
+            return (
+                web.Response(status=404)
+                if found is None
+                else web.Response(body=found, headers={"ETag": '"a"'})
+            )
         self.writes += 1
         if self.writes <= self.conflicts:
             return web.Response(status=409, text=CONFLICT, content_type="application/xml")
@@ -50,7 +53,9 @@ class Server:
 
 
 @asynccontextmanager
-async def bucket_of(server: Server, folder: Path, *, retry_seconds: float = 15) -> AsyncIterator[Bucket]:
+async def bucket_of(
+    server: Server, folder: Path, *, retry_seconds: float = 15
+) -> AsyncIterator[Bucket]:
     """The bucket of a server on loopback."""
     credentials(folder)
     app = web.Application(client_max_size=16 * MIB)
@@ -60,7 +65,9 @@ async def bucket_of(server: Server, folder: Path, *, retry_seconds: float = 15) 
     place = {"bucket": "records", "path": "out", "credentialsRef": {"name": "s3-key"}}
     async with serving(app) as endpoint:
         spec = S3Storage.model_validate({**place, "endpoint": endpoint})
-        async with open_bucket(spec, s3_cloud, Mount(folder, "output.s3", OutputError), limits) as bucket:
+        async with open_bucket(
+            spec, s3_cloud, Mount(folder, "output.s3", OutputError), limits
+        ) as bucket:
             yield bucket
 
 
@@ -85,7 +92,10 @@ async def test_a_large_file_that_the_server_refuses_is_reported(tmp_path: Path) 
     server = Server(conflicts=1_000_000)
     (tmp_path / "part").write_bytes(b"p" * 5 * MIB)
     async with bucket_of(server, tmp_path, retry_seconds=0) as bucket:
-        with pytest.raises(OutputError, match=r"output.s3: s3://records/.*: the server returned 409; check output.s3"):
+        with pytest.raises(
+            OutputError,
+            match=r"output.s3: s3://records/.*: the server returned 409; check output.s3",
+        ):
             await asyncio.to_thread(bucket.put, KEY, tmp_path / "part")
     assert server.stored == {}
 
@@ -98,7 +108,9 @@ async def test_an_object_is_created_after_a_conflict(tmp_path: Path) -> None:
     assert (server.stored, server.writes) == ({KEY: b"ours"}, 2)
 
 
-async def test_an_object_that_another_request_has_created_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+async def test_an_object_that_another_request_has_created_meanwhile_is_not_replaced(
+    tmp_path: Path,
+) -> None:
     server = Server(conflicts=1, stored={KEY: b"theirs"})
     async with bucket_of(server, tmp_path) as bucket:
         assert not await asyncio.to_thread(bucket.create, KEY, b"ours")

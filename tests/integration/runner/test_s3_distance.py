@@ -19,8 +19,13 @@ from tests.integration.runner.s3_server import credentials, s3_server
 OBJECTS = 200
 
 
-async def test_many_small_objects_are_read_once_and_many_at_a_time(file: Machine, tmp_path: Path) -> None:
-    async with s3_server(tmp_path / "s3") as server, at_a_distance(server.url, seconds=0.03) as distance:
+async def test_many_small_objects_are_read_once_and_many_at_a_time(
+    file: Machine, tmp_path: Path
+) -> None:
+    async with (
+        s3_server(tmp_path / "s3") as server,
+        at_a_distance(server.url, seconds=0.03) as distance,
+    ):
         (server.bucket / "in").mkdir()
         for number in range(OBJECTS):
             (server.bucket / "in" / f"{number:04}.jsonl").write_text(f"[{number}, 1]\n" * 5)
@@ -32,13 +37,17 @@ async def test_many_small_objects_are_read_once_and_many_at_a_time(file: Machine
 
 
 async def test_a_large_object_is_downloaded_once(file: Machine, tmp_path: Path) -> None:
-    async with s3_server(tmp_path / "s3") as server, at_a_distance(server.url, seconds=0) as distance:
+    async with (
+        s3_server(tmp_path / "s3") as server,
+        at_a_distance(server.url, seconds=0) as distance,
+    ):
         content = (b"[1.5" + b", 2.5" * 1000 + b"]\n") * 2000
         (server.bucket / "rows.jsonl").write_bytes(content)
         credentials(file.folder / "endpoints" / "input")
         file.contract["input"] = {"s3": replace(server, url=distance.url).spec("rows.jsonl")}
         file.contract["dryRun"] = True
-        ended = await file.process()  # in this process, its end would wait for downloads, and they for the proxy
+        # in this process, its end would wait for downloads, and they for the proxy
+        ended = await file.process()
         assert ended.code == 0, ended.message
         first = distance.downloaded
         assert first < len(content)
@@ -53,7 +62,9 @@ async def test_a_part_of_an_object_that_was_replaced_is_not_read(tmp_path: Path)
         credentials(tmp_path)
         spec = S3Storage.model_validate(server.spec("rows.jsonl"))
         limits = Limits(allowed_addresses="127.0.0.0/8", retry_seconds=0)
-        async with open_bucket(spec, s3_cloud, Mount(tmp_path, "input.s3", InputError), limits) as bucket:
+        async with open_bucket(
+            spec, s3_cloud, Mount(tmp_path, "input.s3", InputError), limits
+        ) as bucket:
             await asyncio.to_thread(bucket.put, "rows.jsonl", b"first")
             found = await asyncio.to_thread(bucket.head, "rows.jsonl")
             assert found

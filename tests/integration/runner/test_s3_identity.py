@@ -1,4 +1,5 @@
-"""A bucket without a Secret: the Pod's service account has a role, whose credentials expire during the run."""
+"""A bucket without a Secret: the Pod's service account has a role, whose credentials expire during
+the run."""
 
 import asyncio
 import hashlib
@@ -40,7 +41,8 @@ class Session:
 
 @dataclass
 class TokenService:
-    """Exchanges the token of a service account for credentials, as Amazon's STS and the agent of EKS Pod Identity do."""
+    """Exchanges the token of a service account for credentials, as Amazon's STS and the agent of
+    EKS Pod Identity do."""
 
     token: Path
     url: str = ""
@@ -64,9 +66,11 @@ class TokenService:
         return web.json_response(self._credentials())
 
     def admit(self, request: web.Request) -> Mapping[str, str]:
-        """Check a signature as S3 does, and return the headers as the server's own account would sign them.
+        """Check a signature as S3 does, and return the headers as the server's own account would
+        sign them.
 
-        Whether the session had ended is judged by the time of the signature: the request may arrive much later on a busy machine.
+        Whether the session had ended is judged by the time of the signature: the request may arrive
+        much later on a busy machine.
         """
         given, headers = request.headers["Authorization"], dict(request.headers)
         key, signed = re.findall(r"Credential=([^/]+)/.*SignedHeaders=([^,]+)", given)[0]
@@ -74,10 +78,15 @@ class TokenService:
         assert given == authorization(request, signed.split(";"), key=key, secret=session.secret)
         assert token == session.token
         self.used.add(key)
-        if datetime.strptime(f"{request.headers['x-amz-date']}+0000", "%Y%m%dT%H%M%SZ%z") >= session.ends:
+        if (
+            datetime.strptime(f"{request.headers['x-amz-date']}+0000", "%Y%m%dT%H%M%SZ%z")
+            >= session.ends
+        ):
             raise web.HTTPBadRequest(text="<Error><Code>ExpiredToken</Code></Error>")
         signed = [name for name in signed.split(";") if name != "x-amz-security-token"]
-        return headers | {"Authorization": authorization(request, signed, key=ACCESS_KEY, secret=SECRET_KEY)}
+        return headers | {
+            "Authorization": authorization(request, signed, key=ACCESS_KEY, secret=SECRET_KEY)
+        }
 
     async def wait_for_expiry(self, _: web.Request) -> None:
         """Delay a prediction until the first session has ended."""
@@ -98,13 +107,19 @@ class TokenService:
 def authorization(request: web.Request, signed: Sequence[str], *, key: str, secret: str) -> str:
     """The header of a request that is signed with an access key (AWS Signature Version 4)."""
     path, _, query = request.raw_path.partition("?")
-    arguments = "&".join(sorted(part if "=" in part else f"{part}=" for part in query.split("&") if part))
+    arguments = "&".join(
+        sorted(part if "=" in part else f"{part}=" for part in query.split("&") if part)
+    )
     headers = [f"{name}:{request.headers[name]}" for name in signed]
     payload, time = request.headers["x-amz-content-sha256"], request.headers["x-amz-date"]
-    canonical = "\n".join([request.method, path, arguments, *headers, "", ";".join(signed), payload])
+    canonical = "\n".join(
+        [request.method, path, arguments, *headers, "", ";".join(signed), payload]
+    )
     scope = f"{time[:8]}/us-east-1/s3/aws4_request"
     mac = f"AWS4{secret}".encode()
-    text = "\n".join(["AWS4-HMAC-SHA256", time, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    text = "\n".join(
+        ["AWS4-HMAC-SHA256", time, scope, hashlib.sha256(canonical.encode()).hexdigest()]
+    )
     for part in (*scope.split("/"), text):
         mac = hmac.digest(mac, part.encode(), "sha256")
     return f"AWS4-HMAC-SHA256 Credential={key}/{scope}, SignedHeaders={';'.join(signed)}, Signature={mac.hex()}"
@@ -123,7 +138,9 @@ def sts(token: Path, authority: Path) -> AbstractAsyncContextManager[TokenServic
 
 
 @asynccontextmanager
-async def token_service(token: Path, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[TokenService]:
+async def token_service(
+    token: Path, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[TokenService]:
     """Start a service, with TLS as STS or without as the agent."""
     service = TokenService(token)
     app = web.Application()
@@ -136,7 +153,11 @@ async def token_service(token: Path, *, tls: ssl.SSLContext | None = None) -> As
 def web_identity(service: TokenService, authority: Path) -> dict[str, str]:
     """What EKS's webhook adds to a Pod, and where this STS is."""
     identity = {"AWS_ROLE_ARN": ROLE, "AWS_WEB_IDENTITY_TOKEN_FILE": str(service.token)}
-    return {**identity, "AWS_ENDPOINT_URL_STS": service.url, "INFERRUN_CA_BUNDLE": str(authority / "authority.pem")}
+    return {
+        **identity,
+        "AWS_ENDPOINT_URL_STS": service.url,
+        "INFERRUN_CA_BUNDLE": str(authority / "authority.pem"),
+    }
 
 
 def agent(service: TokenService) -> dict[str, str]:
@@ -148,9 +169,14 @@ def agent(service: TokenService) -> dict[str, str]:
     }
 
 
-async def run(machine: Machine, service: TokenService, environment: dict[str, str], folder: Path) -> Ended:
+async def run(
+    machine: Machine, service: TokenService, environment: dict[str, str], folder: Path
+) -> Ended:
     """Read a bucket and write to it; the results are complete."""
-    async with s3_server(folder) as server, at_a_distance(server.url, seconds=0, admit=service.admit) as checked:
+    async with (
+        s3_server(folder) as server,
+        at_a_distance(server.url, seconds=0, admit=service.admit) as checked,
+    ):
         (server.bucket / "in").mkdir()
         for part in range(3):
             rows = (f"[{number}, 1]\n" for number in range(part, ROWS, 3))
@@ -200,7 +226,10 @@ async def test_the_agent_is_refused_unless_the_operator_allows_its_address(
     machine: Machine, token: Path, tmp_path: Path
 ) -> None:
     async with token_service(token) as service:
-        environment = {**agent(service), "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials"}
+        environment = {
+            **agent(service),
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials",
+        }
         ended = await run(machine, service, environment, tmp_path / "s3")
     assert ended.code == 5
     assert ended.message == (

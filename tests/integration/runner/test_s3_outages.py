@@ -100,9 +100,7 @@ class Listing(Server):
 
     async def handle(self, _: web.Request) -> web.StreamResponse:
         """Return the list."""
-        item = (
-            '<Key>out//a.jsonl</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"a"</ETag><Size>3</Size>'
-        )
+        item = '<Key>out//a.jsonl</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"a"</ETag><Size>3</Size>'
         text = f"<ListBucketResult><IsTruncated>false</IsTruncated><Contents>{item}</Contents></ListBucketResult>"
         return web.Response(text=text, content_type="application/xml")
 

@@ -1,4 +1,5 @@
-"""Whether a server creates an object once is found out with several writers at the same moment, and deletions do not hide it."""
+"""Whether a server creates an object once is found out with several writers at the same moment, and
+deletions do not hide it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +21,9 @@ from tests.integration.runner.servers import serving
 class Server:
     """A server that evaluates the condition of a write, and stores the object afterwards."""
 
-    def __init__(self, *, pause: float = 0, ignores: bool = False, status_of_deletions: int = 204) -> None:
+    def __init__(
+        self, *, pause: float = 0, ignores: bool = False, status_of_deletions: int = 204
+    ) -> None:
         self.stored: dict[str, bytes] = {}
         self.deletions: list[str] = []
         self._pause, self._ignores, self._status = pause, ignores, status_of_deletions
@@ -39,7 +42,11 @@ class Server:
                 return web.Response(status=self._status)
             case "GET":
                 found = self.stored.get(key)
-                return web.Response(status=404) if found is None else web.Response(body=found, headers={"ETag": '"a"'})
+                return (
+                    web.Response(status=404)
+                    if found is None
+                    else web.Response(body=found, headers={"ETag": '"a"'})
+                )
         if key in self.stored and not self._ignores:
             return web.Response(status=412)
         if self._pause:
@@ -65,7 +72,9 @@ async def bucket_at(endpoint: str, folder: Path) -> AsyncIterator[Bucket]:
     limits = Limits(allowed_addresses="127.0.0.1", retry_seconds=0)
     place = {"bucket": "records", "path": "out", "credentialsRef": {"name": "s3-key"}}
     spec = S3Storage.model_validate({**place, "endpoint": endpoint})
-    async with open_bucket(spec, s3_cloud, Mount(folder, "output.s3", OutputError), limits) as bucket:
+    async with open_bucket(
+        spec, s3_cloud, Mount(folder, "output.s3", OutputError), limits
+    ) as bucket:
         yield bucket
 
 
@@ -76,7 +85,9 @@ async def test_a_server_that_creates_an_object_once_passes(tmp_path: Path) -> No
     assert server.stored == {}
 
 
-async def test_the_server_of_the_tests_passes_and_nothing_is_left(s3: S3Server, tmp_path: Path) -> None:
+async def test_the_server_of_the_tests_passes_and_nothing_is_left(
+    s3: S3Server, tmp_path: Path
+) -> None:
     async with bucket_at(s3.url, tmp_path) as bucket:
         await asyncio.to_thread(bucket.check, "out")
         assert await asyncio.to_thread(bucket.list_below, "out/") == []
@@ -95,7 +106,9 @@ async def test_a_server_that_lets_two_writers_win_is_rejected_whatever_it_says_t
 ) -> None:
     server = Server(pause=0 if ignores else 0.05, ignores=ignores, status_of_deletions=status)
     async with bucket_of(server, tmp_path) as bucket:
-        with pytest.raises(OutputError, match=rf"output\.s3: .*{text}.*cannot be committed exactly once") as rejected:
+        with pytest.raises(
+            OutputError, match=rf"output\.s3: .*{text}.*cannot be committed exactly once"
+        ) as rejected:
             await asyncio.to_thread(bucket.check, "out")
     assert not rejected.value.is_retryable
     assert (status == 204) == (server.stored == {})
@@ -112,5 +125,8 @@ async def test_objects_are_deleted_one_by_one_where_many_cannot_be(tmp_path: Pat
     assert sorted(server.deletions)[-6:] == sorted(2 * keys)
     assert server.deletions.index("many") == 0
     assert (
-        "many" not in server.deletions[server.deletions.index(next(one for one in server.deletions if one in keys)) :]
+        "many"
+        not in server.deletions[
+            server.deletions.index(next(one for one in server.deletions if one in keys)) :
+        ]
     )

@@ -50,7 +50,10 @@ async def stalling(server: str, stalled: asyncio.Event, *, after: int) -> AsyncI
 
 
 def write_rows(machine: Machine) -> None:
-    lines = (json.dumps({"custom_id": f"{number}{'x' * 100_000}", "inputs": [number, 1]}) for number in range(RECORDS))
+    lines = (
+        json.dumps({"custom_id": f"{number}{'x' * 100_000}", "inputs": [number, 1]})
+        for number in range(RECORDS)
+    )
     (machine.input / "data" / "rows.jsonl").write_text("\n".join(lines))
     credentials(machine.folder / "endpoints" / "output")
 
@@ -62,12 +65,17 @@ async def test_each_request_says_who_pays_and_each_object_is_encrypted_with_the_
 
     def admit(request: web.Request) -> Mapping[str, str]:
         payers.append(request.headers.get("x-amz-request-payer"))
-        if (request.method == "PUT" and "partNumber" not in request.query) or "uploads" in request.query:
+        if (
+            request.method == "PUT" and "partNumber" not in request.query
+        ) or "uploads" in request.query:
             keys.append(request.headers.get("x-amz-server-side-encryption-aws-kms-key-id"))
         return request.headers
 
     write_rows(file)
-    async with s3_server(tmp_path / "s3") as server, at_a_distance(server.url, seconds=0, admit=admit) as proxy:
+    async with (
+        s3_server(tmp_path / "s3") as server,
+        at_a_distance(server.url, seconds=0, admit=admit) as proxy,
+    ):
         spec = replace(server, url=proxy.url).spec("out", requesterPays=True, kmsKeyId="batch-key")
         file.contract["output"] = {"s3": spec}
         ended = await file.pod()
@@ -76,7 +84,9 @@ async def test_each_request_says_who_pays_and_each_object_is_encrypted_with_the_
     assert set(keys) == {"batch-key"}
 
 
-async def test_a_process_killed_during_a_large_upload_leaves_nothing_behind(file: Machine, tmp_path: Path) -> None:
+async def test_a_process_killed_during_a_large_upload_leaves_nothing_behind(
+    file: Machine, tmp_path: Path
+) -> None:
     write_rows(file)
     stalled = asyncio.Event()
     async with s3_server(tmp_path / "s3") as server:
@@ -90,4 +100,6 @@ async def test_a_process_killed_during_a_large_upload_leaves_nothing_behind(file
         await file.success(f"{RECORDS} of {RECORDS} records predicted")
         (part,) = (server.bucket / "out").rglob("part-*")
         assert part.stat().st_size > 10 * MIB
-        assert list((server.bucket / ".sgwtmp" / "multipart").glob("*/*")) == [], "uploads that are not complete"
+        assert list((server.bucket / ".sgwtmp" / "multipart").glob("*/*")) == [], (
+            "uploads that are not complete"
+        )

@@ -1,4 +1,5 @@
-"""A run that is divided among several Pods: real processes, which are killed, on a volume and in a bucket."""
+"""A run that is divided among several Pods: real processes, which are killed, on a volume and in a
+bucket."""
 
 import asyncio
 import json
@@ -57,20 +58,38 @@ class World:
     def results(self) -> list[object]:
         """All results, in the order of the manifest."""
         parts = json.loads((self.folder / "manifest.json").read_text())["parts"]
-        return [orjson.loads(line) for part in parts for line in (self.folder / part["file"]).read_bytes().splitlines()]
+        return [
+            orjson.loads(line)
+            for part in parts
+            for line in (self.folder / part["file"]).read_bytes().splitlines()
+        ]
 
     def assert_whole(self) -> None:
-        """Each record has one result, in order, nothing else is left, and the manifest has the counts of all Pods."""
-        assert self.results() == [{"index": index, "prediction": index + 0.5} for index in range(COUNT)]
+        """Each record has one result, in order, nothing else is left, and the manifest has the
+        counts of all Pods."""
+        assert self.results() == [
+            {"index": index, "prediction": index + 0.5} for index in range(COUNT)
+        ]
         assert self.manifest()["records"] == {"total": COUNT, "completed": COUNT, "failed": 0}
-        assert len(self.names("predictions")) == len(json.loads((self.folder / "manifest.json").read_text())["parts"])
-        assert set(self.names(".")) <= {"run.json", "predictions", "manifest.json", "commits", "claims", "members"}
+        assert len(self.names("predictions")) == len(
+            json.loads((self.folder / "manifest.json").read_text())["parts"]
+        )
+        assert set(self.names(".")) <= {
+            "run.json",
+            "predictions",
+            "manifest.json",
+            "commits",
+            "claims",
+            "members",
+        }
         assert not self.names("claims")
         assert not self.names("members")
 
 
 @pytest.fixture(params=["file", "s3"])
-async def world(request: pytest.FixtureRequest, machine: Machine, tmp_path: Path) -> AsyncIterator[World]:
+async def world(
+    request: pytest.FixtureRequest, machine: Machine, tmp_path: Path
+) -> AsyncIterator[World]:
     """A run of 3,000 rows in about 40 chunks."""
     rows = "".join(f"[{index}, 0.5]\n" for index in range(COUNT))
     if request.param == "file":
@@ -92,9 +111,14 @@ def _in_bucket(machine: Machine, s3: S3Server, rows: str) -> World:
     return World(machine, s3.bucket / RUN)
 
 
-async def start(world: World, environment: Mapping[str, str], shards: Sequence[int] = range(SHARDS)) -> list[Pod]:
+async def start(
+    world: World, environment: Mapping[str, str], shards: Sequence[int] = range(SHARDS)
+) -> list[Pod]:
     """Start one Pod per shard."""
-    return [await world.machine.start(environment={**environment, "JOB_COMPLETION_INDEX": str(n)}) for n in shards]
+    return [
+        await world.machine.start(environment={**environment, "JOB_COMPLETION_INDEX": str(n)})
+        for n in shards
+    ]
 
 
 async def end(pods: Sequence[Pod]) -> list[Ended]:
@@ -103,7 +127,8 @@ async def end(pods: Sequence[Pod]) -> list[Ended]:
 
 
 def hold_requests(world: World, model: CountingModel, *, commits: int) -> asyncio.Event:
-    """Let the model answer no request once so many chunks are committed, until the returned event is set."""
+    """Let the model answer no request once so many chunks are committed, until the returned event
+    is set."""
     released = asyncio.Event()
 
     async def hold(_: web.Request) -> web.StreamResponse | None:
@@ -120,7 +145,11 @@ def rejecting(*, every: int) -> Callable[[web.Request], Awaitable[web.StreamResp
 
     async def fail(request: web.Request) -> web.StreamResponse | None:
         rows = orjson.loads(await request.read())["inputs"][0]["data"]
-        return web.Response(status=400) if any(rows[at] % every == 0 for at in range(0, len(rows), 2)) else None
+        return (
+            web.Response(status=400)
+            if any(rows[at] % every == 0 for at in range(0, len(rows), 2))
+            else None
+        )
 
     return fail
 
@@ -129,7 +158,9 @@ def expect_success(ended: Iterable[Ended]) -> None:
     assert {one.code for one in ended} == {0}, [one.stderr for one in ended]
 
 
-async def test_several_pods_divide_a_run_and_all_report_it(world: World, model: CountingModel) -> None:
+async def test_several_pods_divide_a_run_and_all_report_it(
+    world: World, model: CountingModel
+) -> None:
     ended = await end(await start(world, PATIENT))
     expect_success(ended)
     world.assert_whole()
@@ -154,7 +185,9 @@ async def test_all_pods_take_part(world: World, model: CountingModel) -> None:
     world.assert_whole()
 
 
-async def test_a_killed_pod_costs_only_its_uncommitted_chunks(world: World, model: CountingModel) -> None:
+async def test_a_killed_pod_costs_only_its_uncommitted_chunks(
+    world: World, model: CountingModel
+) -> None:
     killed = hold_requests(world, model, commits=6)
     pods = await start(world, SMALL)
     await until(lambda: len(world.commits) >= 6 and model.in_flight >= 2 * SHARDS, seconds=60)
@@ -194,7 +227,9 @@ async def test_a_run_whose_pods_are_all_killed_continues_with_the_next_launch(
     await until(lambda: model.in_flight == 0)
     assert not (world.folder / "manifest.json").exists()
     model.before, model.rows = nothing, Counter()
-    ended = await end(await start(world, {**PATIENT, "INFERRUN_LAUNCH": "2", "INFERRUN_ATTEMPT": "2"}))
+    ended = await end(
+        await start(world, {**PATIENT, "INFERRUN_LAUNCH": "2", "INFERRUN_ATTEMPT": "2"})
+    )
     expect_success(ended)
     world.assert_whole()
     assert set(model.rows.values()) == {1}
@@ -220,14 +255,25 @@ async def test_errors_of_all_pods_are_in_the_manifest(world: World, model: Count
     ended = await end(await start(world, PATIENT))
     expect_success(ended)
     failed = COUNT // 500
-    assert world.manifest()["records"] == {"total": COUNT, "completed": COUNT - failed, "failed": failed}
+    assert world.manifest()["records"] == {
+        "total": COUNT,
+        "completed": COUNT - failed,
+        "failed": failed,
+    }
     assert len(world.names("errors")) == failed
-    assert ended[0].result.records == RecordCounts(total=COUNT, completed=COUNT - failed, failed=failed)
+    assert ended[0].result.records == RecordCounts(
+        total=COUNT, completed=COUNT - failed, failed=failed
+    )
 
 
-async def test_stores_and_fields_that_cannot_be_shared_are_named(krateo: Machine, machine: Machine) -> None:
+async def test_stores_and_fields_that_cannot_be_shared_are_named(
+    krateo: Machine, machine: Machine
+) -> None:
     ended = await krateo.failure(2, INFERRUN_SHARDS="2")
-    assert ended.message == "shards: an output of the label 'krateo' cannot be written by several Pods; remove shards"
+    assert (
+        ended.message
+        == "shards: an output of the label 'krateo' cannot be written by several Pods; remove shards"
+    )
     machine.contract["input"] = {"file": {"claimName": "given", "path": "rows.jsonl"}}
     machine.contract["output"] = {"file": {"claimName": "made", "path": "results"}}
     (machine.input / "rows.jsonl").write_text("[1, 2]\n")

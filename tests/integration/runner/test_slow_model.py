@@ -1,4 +1,5 @@
-"""Models that need much time per record: requests have as few records as the model's speed requires."""
+"""Models that need much time per record: requests have as few records as the model's speed
+requires."""
 
 import asyncio
 
@@ -39,7 +40,9 @@ async def test_a_slow_model_is_used_with_small_requests(
     assert max(request["shape"][0] for request in model.requests) <= 16
 
 
-async def test_a_request_that_times_out_is_divided(krateo: Machine, handler: Handler, model: CountingModel) -> None:
+async def test_a_request_that_times_out_is_divided(
+    krateo: Machine, handler: Handler, model: CountingModel
+) -> None:
     slow(model, seconds_per_row=0.1)
     handler.rows = handler.rows[:20]
     await krateo.success(INFERRUN_REQUEST_TIMEOUT="1", INFERRUN_RETRY_SECONDS="1", **ADAPTIVE)

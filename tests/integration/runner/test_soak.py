@@ -1,4 +1,5 @@
-"""A hundred kills of Pods, over all stores, alone and with a second Pod beside them: no record is lost, stored twice or misplaced.
+"""A hundred kills of Pods, over all stores, alone and with a second Pod beside them: no record is
+lost, stored twice or misplaced.
 
 `make soak` does the same with a thousand.
 """
@@ -17,7 +18,9 @@ KILLS = 13
 
 @pytest.mark.parametrize("pods", [1, 2])
 @pytest.mark.parametrize("label", ACCOUNTS)
-async def test_kills_neither_lose_nor_duplicate_records(tmp_path: Path, label: str, pods: int) -> None:
+async def test_kills_neither_lose_nor_duplicate_records(
+    tmp_path: Path, label: str, pods: int
+) -> None:
     tally = await soak(label, tmp_path, kills=KILLS, pods=pods, seed=pods)
     assert tally.faults == []
     assert tally.kills >= KILLS
@@ -29,6 +32,8 @@ def test_the_ledger_finds_what_is_missing_stored_twice_misplaced_or_wrong() -> N
     assert differences(whole) == []
     assert differences(whole[1:]) == ["1 missing, 0 stored twice, in order: True"]
     assert differences([*whole, whole[-1]]) == ["0 missing, 1 stored twice, in order: True"]
-    assert differences([whole[1], whole[0], *whole[2:]]) == ["0 missing, 0 stored twice, in order: False"]
+    assert differences([whole[1], whole[0], *whole[2:]]) == [
+        "0 missing, 0 stored twice, in order: False"
+    ]
     assert len(differences([Entry(0, "key-00000", 7.0), *whole[1:]])) == 1
     assert len(differences([Entry(0, "key-00001", 0.5), *whole[1:]])) == 1

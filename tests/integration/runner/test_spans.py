@@ -28,18 +28,26 @@ async def test_a_pod_adds_its_steps_and_requests_to_the_trace_of_its_run(
         ended = await krateo.process(OTEL_EXPORTER_OTLP_ENDPOINT=received.url, TRACEPARENT=PARENT)
     assert ended.code == 0
     spans = received.spans
-    assert {(span.service, span.trace, span.parent) for span in spans} == {("inferrun-runner", TRACE, LAUNCH)}
+    assert {(span.service, span.trace, span.parent) for span in spans} == {
+        ("inferrun-runner", TRACE, LAUNCH)
+    }
     assert {span.name for span in spans} == {"open the input", "request", "commit the output"}
-    assert {f"00-{TRACE}-{span.id}-01" for span in received.named("request")} == {one for one in seen if one}
+    assert {f"00-{TRACE}-{span.id}-01" for span in received.named("request")} == {
+        one for one in seen if one
+    }
 
 
-async def test_a_run_does_not_wait_for_a_collector_that_does_not_respond(krateo: Machine, handler: Handler) -> None:
+async def test_a_run_does_not_wait_for_a_collector_that_does_not_respond(
+    krateo: Machine, handler: Handler
+) -> None:
     handler.rows = [[1.0, 2.0]]
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         started = time.monotonic()
         ended = await krateo.process(
-            OTEL_EXPORTER_OTLP_ENDPOINT=endpoint, OTEL_EXPORTER_OTLP_TIMEOUT="60", TRACEPARENT=PARENT
+            OTEL_EXPORTER_OTLP_ENDPOINT=endpoint,
+            OTEL_EXPORTER_OTLP_TIMEOUT="60",
+            TRACEPARENT=PARENT,
         )
     assert ended.code == 0
     assert time.monotonic() - started < 30
@@ -49,7 +57,9 @@ async def test_a_run_does_not_wait_for_a_collector_that_does_not_respond(krateo:
 async def test_a_run_that_cannot_be_traced_does_not_fail(krateo: Machine, handler: Handler) -> None:
     handler.rows = [[1.0, 2.0]]
     invalid = {"OTEL_BSP_MAX_QUEUE_SIZE": "1", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "2"}
-    ended = await krateo.process(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", TRACEPARENT=PARENT, **invalid)
+    ended = await krateo.process(
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", TRACEPARENT=PARENT, **invalid
+    )
     assert ended.code == 0
     assert "the run is not traced" in ended.stderr
 

@@ -1,4 +1,5 @@
-"""Runs from and to PostgreSQL: failures of the server, of credentials and of queries, and what a second run finds."""
+"""Runs from and to PostgreSQL: failures of the server, of credentials and of queries, and what a
+second run finds."""
 
 import signal
 import uuid
@@ -26,7 +27,9 @@ def server() -> Iterator[Postgres]:
         started.execute(
             "create table constrained (run text, index bigint, custom_id text, prediction json, error json, extra int not null)"
         )
-        started.execute("insert into irises select n, 'iris ' || n, n, n / 2.0 from generate_series(0, 999) n")
+        started.execute(
+            "insert into irises select n, 'iris ' || n, n, n / 2.0 from generate_series(0, 999) n"
+        )
         yield started
 
 
@@ -80,8 +83,14 @@ for_each_key = pytest.mark.parametrize("key", ["id", ""])
 
 
 @for_each_key
-async def test_each_row_is_predicted_and_stored_once(machine: Machine, server: Postgres, key: str) -> None:
-    query = "select id as custom_id, a, b from irises order by id" if not key else "select id, a, b from irises"
+async def test_each_row_is_predicted_and_stored_once(
+    machine: Machine, server: Postgres, key: str
+) -> None:
+    query = (
+        "select id as custom_id, a, b from irises order by id"
+        if not key
+        else "select id, a, b from irises"
+    )
     machine.contract["input"]["sql"] |= {"query": query, "key": key}
     ended = await machine.success("1000 of 1000 records predicted", INFERRUN_CHUNK_BYTES="2048")
     assert stored(server, machine) == [(n, n, n * 1.5, None) for n in range(1000)]
@@ -107,8 +116,15 @@ INJECTIONS = (
 
 
 def resolved(machine: Machine, query: str, *, key: str, **parameters: str) -> dict[str, Any]:
-    """The input of a run of a config with this query and these parameters, as its launch resolves it."""
-    given = {"sql": {"credentialsRef": {"name": "database"}, "query": query, **({"key": key} if key else {})}}
+    """The input of a run of a config with this query and these parameters, as its launch resolves
+    it."""
+    given = {
+        "sql": {
+            "credentialsRef": {"name": "database"},
+            "query": query,
+            **({"key": key} if key else {}),
+        }
+    }
     return resolve_storage(given, machine.contract["output"], parameters)[0]
 
 
@@ -126,7 +142,9 @@ async def test_values_of_placeholders_are_bound_in_every_statement_of_a_run(
 
 
 @pytest.mark.parametrize("value", INJECTIONS)
-async def test_a_value_is_never_part_of_a_statement(machine: Machine, server: Postgres, value: str) -> None:
+async def test_a_value_is_never_part_of_a_statement(
+    machine: Machine, server: Postgres, value: str
+) -> None:
     server.execute("delete from irises where id >= 1000")
     server.execute("insert into irises values (1000, %s, 1, 2)", value)
     query = "select id, a, b from irises where name = $(params.name)"
@@ -152,7 +170,9 @@ async def test_a_killed_pod_neither_loses_nor_duplicates_rows(
     model.accept()
     ended = await machine.process(**SMALL)
     assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted"), ended.stderr
-    assert [(row[0], row[2]) for row in stored(server, machine)] == [(n, n * 1.5) for n in range(1000)]
+    assert [(row[0], row[2]) for row in stored(server, machine)] == [
+        (n, n * 1.5) for n in range(1000)
+    ]
     assert committed.isdisjoint(1.5 * row for row in model.rows)
 
 
@@ -170,9 +190,13 @@ async def test_a_failed_run_is_completed_from_its_committed_chunks(
     assert [row[0] for row in stored(server, machine)] == list(range(1000))
 
 
-async def test_rows_that_were_deleted_since_are_not_taken_for_complete(machine: Machine, server: Postgres) -> None:
+async def test_rows_that_were_deleted_since_are_not_taken_for_complete(
+    machine: Machine, server: Postgres
+) -> None:
     first = await machine.pod(**SMALL)
-    server.execute("delete from predictions where run = %s and index = 7", machine.contract["runId"])
+    server.execute(
+        "delete from predictions where run = %s and index = 7", machine.contract["runId"]
+    )
     machine.retry(first)
     await machine.failure(5, "its results were changed or deleted since", **SMALL)
 
@@ -181,7 +205,9 @@ async def test_a_failed_record_has_an_error_in_place_of_a_prediction(
     machine: Machine, server: Postgres, model: CountingModel
 ) -> None:
     model.before = reject_null
-    machine.contract["input"]["sql"]["query"] = "select id, a, nullif(b, 1.5) as b from irises where id < 10"
+    machine.contract["input"]["sql"]["query"] = (
+        "select id, a, nullif(b, 1.5) as b from irises where id < 10"
+    )
     await machine.success()
     rows = stored(server, machine)
     assert len(rows) == 10
@@ -191,7 +217,17 @@ async def test_a_failed_record_has_an_error_in_place_of_a_prediction(
 
 @for_each_key
 async def test_copied_text_is_stored_as_it_is(machine: Machine, server: Postgres, key: str) -> None:
-    texts = ["two\nlines", "\r\n", "a\rb", "\\n", "back\\slash\\", '"quoted, "', "a\tb", "", "ü \u2028"]
+    texts = [
+        "two\nlines",
+        "\r\n",
+        "a\rb",
+        "\\n",
+        "back\\slash\\",
+        '"quoted, "',
+        "a\tb",
+        "",
+        "ü \u2028",
+    ]
     server.execute("create table if not exists texts (id int primary key, name text, a float8)")
     server.execute("truncate texts")
     for at, text in enumerate(texts):
@@ -205,7 +241,10 @@ async def test_copied_text_is_stored_as_it_is(machine: Machine, server: Postgres
     }
     machine.contract["output"]["sql"]["table"] = "copied"
     await machine.success("9 of 9 records predicted")
-    rows = server.execute("select custom_id, name from copied where run = %s order by index", machine.contract["runId"])
+    rows = server.execute(
+        "select custom_id, name from copied where run = %s order by index",
+        machine.contract["runId"],
+    )
     assert rows == [(text, text) for text in texts]
 
 
@@ -276,7 +315,10 @@ async def test_the_table_has_typed_columns_with_the_values_of_the_query(
     [
         ("prediction text", "column 'prediction' of {} has type text, expected real"),
         ("prediction real, note int", "column 'note' of {} has type integer, expected text"),
-        ("custom_id uuid, prediction real", "column 'custom_id' of {} has type uuid, expected integer"),
+        (
+            "custom_id uuid, prediction real",
+            "column 'custom_id' of {} has type uuid, expected integer",
+        ),
         ("prediction float8, error int", "column 'error' of {} has type integer, expected json"),
     ],
 )
@@ -284,12 +326,16 @@ async def test_a_column_of_another_type_is_named_before_the_first_request(
     machine: Machine, server: Postgres, model: CountingModel, columns: str, text: str
 ) -> None:
     table = f"wrong_{uuid.uuid4().hex}"
-    server.execute(f"create table {table} (run text, index bigint, {columns}, primary key (run, index))")
+    server.execute(
+        f"create table {table} (run text, index bigint, {columns}, primary key (run, index))"
+    )
     model.metadata["outputs"] = [{"name": "predict", "datatype": "FP32", "shape": [-1]}]
     machine.contract["passThroughColumns"] = ["note"]
     machine.contract["input"]["sql"]["query"] = "select id, a, name as note from irises"
     machine.contract["output"]["sql"]["table"] = table
-    await machine.final_failure(5, text.format(f"postgresql://127.0.0.1:{server.port}/postgres/{table}"))
+    await machine.final_failure(
+        5, text.format(f"postgresql://127.0.0.1:{server.port}/postgres/{table}")
+    )
     assert model.requests == []
 
 
@@ -299,12 +345,23 @@ async def test_the_types_of_the_table_can_be_declared(machine: Machine, server: 
     ended = await machine.pod()
     assert ended.message == "2 of 4 records predicted; 2 failed, with their errors in the output"
     rows = server.execute("select prediction, error->>'code' from declared order by index")
-    assert rows == [(0, None), (None, "invalid_prediction"), (3, None), (None, "invalid_prediction")]
-    assert server.execute("select pg_typeof(prediction)::text from declared limit 1") == [("integer",)]
+    assert rows == [
+        (0, None),
+        (None, "invalid_prediction"),
+        (3, None),
+        (None, "invalid_prediction"),
+    ]
+    assert server.execute("select pg_typeof(prediction)::text from declared limit 1") == [
+        ("integer",)
+    ]
 
 
-async def test_a_value_that_the_database_lacks_is_an_error_of_its_record(machine: Machine, server: Postgres) -> None:
-    machine.contract["input"] = {"file": {"claimName": "in", "path": "rows.arrow", "format": "arrow"}}
+async def test_a_value_that_the_database_lacks_is_an_error_of_its_record(
+    machine: Machine, server: Postgres
+) -> None:
+    machine.contract["input"] = {
+        "file": {"claimName": "in", "path": "rows.arrow", "format": "arrow"}
+    }
     machine.contract["passThroughColumns"] = ["t", "l", "d", "m", "c", "j", "json"]
     days, micros = pyarrow.date32(), pyarrow.timestamp("us")
     table = pyarrow.table(
@@ -312,16 +369,24 @@ async def test_a_value_that_the_database_lacks_is_an_error_of_its_record(machine
             "a": pyarrow.array(range(8), pyarrow.int64()),
             "t": ["x\0", *"bcdefgh"],
             "l": [["x"], ["y", "\0"], None, [], *[["z"]] * 4],
-            "d": pyarrow.array([0, 0, 2_932_897, -719_163, *[2_932_896] * 4], pyarrow.int32()).cast(days),
-            "m": pyarrow.array([0] * 4 + [2**63 - 1, *[-62_135_596_800_000_000] * 3], pyarrow.int64()).cast(micros),
+            "d": pyarrow.array([0, 0, 2_932_897, -719_163, *[2_932_896] * 4], pyarrow.int32()).cast(
+                days
+            ),
+            "m": pyarrow.array(
+                [0] * 4 + [2**63 - 1, *[-62_135_596_800_000_000] * 3], pyarrow.int64()
+            ).cast(micros),
             "c": pyarrow.array([86_399_999_999] * 8, pyarrow.int64()).cast(pyarrow.time64("us")),
-            "j": pyarrow.array([*["[1]"] * 6, '"\\u0000"', '"\\\\u0000"'], pyarrow.json_(pyarrow.string())),
+            "j": pyarrow.array(
+                [*["[1]"] * 6, '"\\u0000"', '"\\\\u0000"'], pyarrow.json_(pyarrow.string())
+            ),
             "json": pyarrow.array(['"\\u0000"'] * 8, pyarrow.json_(pyarrow.string())),
         }
     )
     with pyarrow.ipc.new_file(machine.input / "rows.arrow", table.schema) as out:
         out.write_table(table)
-    server.execute("create table lacking (run text, index bigint, j jsonb, primary key (run, index))")
+    server.execute(
+        "create table lacking (run text, index bigint, j jsonb, primary key (run, index))"
+    )
     machine.contract["tensors"] = {"inputs": [{"columns": ["a"]}]}
     machine.contract["output"]["sql"]["table"] = "lacking"
     ended = await machine.pod()
@@ -330,27 +395,43 @@ async def test_a_value_that_the_database_lacks_is_an_error_of_its_record(machine
         "select array_position(array[t, l::text, d::text, m::text, c::text, j::text], null), error->>'message' from lacking "
         "where error is not null order by index"
     )
-    assert [at for at, _ in failed] == [1, 2, 2, 3, 4, 6]  # null in place of the value; that of record 2 is null
+    # null in place of the value; that of record 2 is null
+    assert [at for at, _ in failed] == [1, 2, 2, 3, 4, 6]
     assert all("what the database or its clients do not have" in text for _, text in failed)
-    row = server.execute("select t, l, d, m, c, j, json from lacking where error is null order by index")[-1]
+    row = server.execute(
+        "select t, l, d, m, c, j, json from lacking where error is null order by index"
+    )[-1]
     moments = (date(9999, 12, 31), datetime(1, 1, 1), time(23, 59, 59, 999_999))  # noqa: DTZ001  of no zone
     assert row == ("h", ["z"], *moments, "\\u0000", "\0")
 
 
-async def test_bytes_and_times_have_one_form_in_each_column_of_json(machine: Machine, server: Postgres) -> None:
-    """Within structs, which become JSON, and in a table that already has a column of JSON for them."""
-    machine.contract["input"] = {"file": {"claimName": "in", "path": "rows.parquet", "format": "parquet"}}
+async def test_bytes_and_times_have_one_form_in_each_column_of_json(
+    machine: Machine, server: Postgres
+) -> None:
+    """Within structs, which become JSON, and in a table that already has a column of JSON for
+    them."""
+    machine.contract["input"] = {
+        "file": {"claimName": "in", "path": "rows.parquet", "format": "parquet"}
+    }
     machine.contract["passThroughColumns"] = ["b", "s", "n"]
-    given = pyarrow.table({"a": [1], "b": [b"\x89\xff"], "s": [{"b": b"\x89\xff"}], "n": [float("nan")]})
+    given = pyarrow.table(
+        {"a": [1], "b": [b"\x89\xff"], "s": [{"b": b"\x89\xff"}], "n": [float("nan")]}
+    )
     pyarrow.parquet.write_table(given, machine.input / "rows.parquet")
-    server.execute("create table forms (run text, index bigint, b jsonb, n json, primary key (run, index))")
+    server.execute(
+        "create table forms (run text, index bigint, b jsonb, n json, primary key (run, index))"
+    )
     machine.contract["tensors"] = {"inputs": [{"columns": ["a"]}]}
     machine.contract["output"]["sql"]["table"] = "forms"
     await machine.success()
-    assert server.execute("select b, s, n from forms") == [({"b64": "if8="}, {"b": {"b64": "if8="}}, "NaN")]
+    assert server.execute("select b, s, n from forms") == [
+        ({"b64": "if8="}, {"b": {"b64": "if8="}}, "NaN")
+    ]
 
 
-async def test_a_row_whose_only_value_is_null_is_a_record(machine: Machine, model: CountingModel) -> None:
+async def test_a_row_whose_only_value_is_null_is_a_record(
+    machine: Machine, model: CountingModel
+) -> None:
     model.before = reject_null
     query = "select nullif(a, 1) as a from irises where id < 3 order by id"
     machine.contract["input"]["sql"] |= {"query": query, "key": ""}
@@ -358,7 +439,9 @@ async def test_a_row_whose_only_value_is_null_is_a_record(machine: Machine, mode
     assert ended.message == "2 of 3 records predicted; 1 failed, with their errors in the output"
 
 
-async def test_each_row_of_one_column_of_texts_is_a_record(machine: Machine, model: CountingModel) -> None:
+async def test_each_row_of_one_column_of_texts_is_a_record(
+    machine: Machine, model: CountingModel
+) -> None:
     model.before = reject_null
     query = "select t from (values (1, '2.5'), (2, '  '), (3, null), (4, '')) v(n, t) order by n"
     machine.contract["input"]["sql"] |= {"query": query, "key": ""}
@@ -371,14 +454,30 @@ async def test_each_row_of_one_column_of_texts_is_a_record(machine: Machine, mod
     ("side", "change", "text"),
     [
         ("input", {"query": "select nothing from irises"}, "does not exist"),
-        ("input", {"query": "select id, a from irises", "key": "b"}, "input.sql.key: 'b' must be a column"),
+        (
+            "input",
+            {"query": "select id, a from irises", "key": "b"},
+            "input.sql.key: 'b' must be a column",
+        ),
         ("input", {"query": "select 1 as id, a from irises"}, "1000 rows, but 1 different keys"),
         ("input", {"query": "delete from irises returning id, a", "key": ""}, "failed with"),
         ("input", {"query": "select id, name from irises"}, "column 'name' has type string"),
-        ("input", {"query": "select id from irises"}, "input.sql.query: it must have a column for the model"),
-        ("input", {"query": "select from irises", "key": ""}, "input.sql.query: it must have a column for the model"),
+        (
+            "input",
+            {"query": "select id from irises"},
+            "input.sql.query: it must have a column for the model",
+        ),
+        (
+            "input",
+            {"query": "select from irises", "key": ""},
+            "input.sql.query: it must have a column for the model",
+        ),
         ("output", {"table": "missing.predictions"}, "does not exist"),
-        ("output", {"table": "constrained"}, 'null value in column "extra" of relation "constrained"'),
+        (
+            "output",
+            {"table": "constrained"},
+            'null value in column "extra" of relation "constrained"',
+        ),
     ],
 )
 async def test_what_is_wrong_is_named(
@@ -427,7 +526,9 @@ def relations(server: Postgres) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("copied", [[], ["name"]], ids=["numbers", "copied"])
-async def test_a_dry_run_leaves_neither_tables_nor_rows(machine: Machine, server: Postgres, copied: list[str]) -> None:
+async def test_a_dry_run_leaves_neither_tables_nor_rows(
+    machine: Machine, server: Postgres, copied: list[str]
+) -> None:
     machine.contract |= {"dryRun": True, "passThroughColumns": copied}
     machine.contract["input"]["sql"] |= {
         "query": "select id, a, name from irises" if copied else "select id, a from irises"
@@ -448,7 +549,9 @@ async def test_a_dry_run_leaves_neither_tables_nor_rows(machine: Machine, server
         ("constrained", 'null value in column "extra"'),
     ],
 )
-async def test_a_dry_run_finds_a_table_that_cannot_be_written(machine: Machine, table: str, text: str) -> None:
+async def test_a_dry_run_finds_a_table_that_cannot_be_written(
+    machine: Machine, table: str, text: str
+) -> None:
     machine.contract["dryRun"] = True
     machine.contract["output"]["sql"] |= {"table": table}
     await machine.failure(5, text)

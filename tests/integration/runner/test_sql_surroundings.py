@@ -1,4 +1,5 @@
-"""Runs from and to PostgreSQL as others have set it up: settings, refused logins, rights, triggers, locks."""
+"""Runs from and to PostgreSQL as others have set it up: settings, refused logins, rights, triggers,
+locks."""
 
 import asyncio
 import socket
@@ -94,7 +95,9 @@ async def test_pods_that_begin_at_once_wait_for_each_other(
     postgres.execute(f"alter database {database} set default_transaction_isolation = '{level}'")
     run.contract["output"]["sql"]["table"] = "predictions"
     sign_in(run, dbname=database)
-    waiting = "select count(*) from pg_stat_activity where datname = %s and wait_event_type = 'Lock'"
+    waiting = (
+        "select count(*) from pg_stat_activity where datname = %s and wait_event_type = 'Lock'"
+    )
     with postgres.connect() as holder, _connected(postgres, database) as other:
         other.execute("select pg_advisory_lock(hashtext('inferrun tables'))")
         pods = [asyncio.create_task(run.pod()) for _ in range(2)]
@@ -110,15 +113,23 @@ def _connected(server: Postgres, database: str) -> Iterator[Any]:  # Any: a conn
             yield other
 
 
-async def test_the_names_of_types_may_be_quoted(run: Machine, postgres: Postgres, user: str) -> None:
+async def test_the_names_of_types_may_be_quoted(
+    run: Machine, postgres: Postgres, user: str
+) -> None:
     postgres.execute(f"alter role {user} set quote_all_identifiers = on")
     sign_in(run, username=user, password="pw")
     assert (await run.pod()).message == "3 of 3 records predicted"
 
 
 KEYS: Mapping[str, tuple[str, str]] = {
-    "citext": ("extensions.citext", "case when n % 2 = 0 then upper(md5(n::text)) else md5(n::text) end"),
-    "domain": ("extensions.name", "case when n % 2 = 0 then upper(md5(n::text)) else md5(n::text) end"),
+    "citext": (
+        "extensions.citext",
+        "case when n % 2 = 0 then upper(md5(n::text)) else md5(n::text) end",
+    ),
+    "domain": (
+        "extensions.name",
+        "case when n % 2 = 0 then upper(md5(n::text)) else md5(n::text) end",
+    ),
     "float": ("float8", "sqrt(n)"),
     "timestamptz": ("timestamptz", "'2026-01-01Z'::timestamptz + n * interval '1 hour 1 second'"),
     "interval": ("interval", "n * interval '-1 mon 2 days 3 hours'"),
@@ -150,7 +161,9 @@ async def test_keys_are_compared_by_value_whatever_the_settings(
         connection.execute(f"insert into given select {value}, n, n from generate_series(1, 500) n")  # noqa: S608
     postgres.mount(tmp_path / "endpoints" / "input")
     (tmp_path / "endpoints" / "input" / "dbname").write_text(database)
-    assert sorted(await _read_twice(tmp_path, spec("select * from given", key))) == [float(n) for n in range(1, 501)]
+    assert sorted(await _read_twice(tmp_path, spec("select * from given", key))) == [
+        float(n) for n in range(1, 501)
+    ]
 
 
 async def _read_twice(folder: Path, given: dict[str, Any]) -> list[float]:
@@ -172,9 +185,13 @@ async def _read_twice(folder: Path, given: dict[str, Any]) -> list[float]:
     return values
 
 
-async def test_a_foreign_table_may_be_sorted_otherwise_where_it_is(tmp_path: Path, postgres: Postgres) -> None:
+async def test_a_foreign_table_may_be_sorted_otherwise_where_it_is(
+    tmp_path: Path, postgres: Postgres
+) -> None:
     name = f"remote{uuid.uuid4().hex}"
-    postgres.execute(f"create database {name} template template0 locale_provider icu icu_locale 'de' encoding 'UTF8'")
+    postgres.execute(
+        f"create database {name} template template0 locale_provider icu icu_locale 'de' encoding 'UTF8'"
+    )
     with _connected(postgres, name) as connection:
         connection.execute("create table given (k text primary key, x float8)")
         text = "insert into given select (array['Z', 'a', 'Ä', 'b'])[1 + n % 4] || md5(n::text), n from generate_series(1, 500) n"
@@ -188,7 +205,9 @@ async def test_a_foreign_table_may_be_sorted_otherwise_where_it_is(tmp_path: Pat
     postgres.execute(
         f"create user mapping for current_user server {name} options (user 'inferrun_tests', password '{postgres.password}')"
     )
-    postgres.execute(f"create foreign table {name} (k text, x float8) server {name} options (table_name 'given')")
+    postgres.execute(
+        f"create foreign table {name} (k text, x float8) server {name} options (table_name 'given')"
+    )
     postgres.mount(tmp_path / "endpoints" / "input")
     values = await _read_twice(tmp_path, spec(f"select * from {name}", "k"))  # noqa: S608  own table
     assert sorted(values) == [float(n) for n in range(1, 501)]
@@ -225,10 +244,22 @@ TRANSLATED = {
         "auth_failed",
         "rejects the credentials",
     ),
-    "28000": ("kein pg_hba.conf-Eintrag für Host", "ClientAuthentication", "pg_hba.conf has no entry"),
-    "3D000": ("Datenbank »nodb« existiert nicht", "InitPostgres", "the database or the user does not exist"),
+    "28000": (
+        "kein pg_hba.conf-Eintrag für Host",
+        "ClientAuthentication",
+        "pg_hba.conf has no entry",
+    ),
+    "3D000": (
+        "Datenbank »nodb« existiert nicht",
+        "InitPostgres",
+        "the database or the user does not exist",
+    ),
     "42501": ("keine Berechtigung für Datenbank »d«", "CheckMyDatabase", "grant CONNECT"),
-    "55000": ("Datenbank »d« akzeptiert gegenwärtig keine Verbindungen", "CheckMyDatabase", "accepts no connections"),
+    "55000": (
+        "Datenbank »d« akzeptiert gegenwärtig keine Verbindungen",
+        "CheckMyDatabase",
+        "accepts no connections",
+    ),
 }
 
 
@@ -252,7 +283,8 @@ async def test_a_server_of_another_protocol_ends_nothing(run: Machine) -> None:
 
 @contextmanager
 def _refusing(fields: Mapping[str, str]) -> Iterator[int]:
-    """A server that asks for a password and refuses it with these fields; without them, it says something else."""
+    """A server that asks for a password and refuses it with these fields; without them, it says
+    something else."""
     error = b"".join(key.encode() + value.encode() + b"\0" for key, value in fields.items()) + b"\0"
 
     def serve(listener: socket.socket) -> None:
@@ -331,7 +363,9 @@ async def test_what_no_insertion_can_do_is_found_before_the_first_request(
     statements, state = LATE[case]
     schema, _ = run.contract["output"]["sql"]["table"].split(".")
     postgres.execute(f"alter role {user} nosuperuser")
-    postgres.execute(f"{RUNS}; {CHUNKS}; {statements}; grant usage on schema {{0}} to {{1}}".format(schema, user))
+    postgres.execute(
+        f"{RUNS}; {CHUNKS}; {statements}; grant usage on schema {{0}} to {{1}}".format(schema, user)
+    )
     postgres.execute(f"grant all on all tables in schema {schema} to {user}")
     if case == "rights":
         postgres.execute(f"revoke insert on {schema}.predictions from {user}")
@@ -360,16 +394,28 @@ async def test_a_table_may_require_what_each_record_has(
 
 
 SKIP = "create function {0}.skip() returns trigger language plpgsql as $$ begin {1} end $$"
-TRIGGER = "create trigger t before insert on {0}.predictions for each row execute function {0}.skip()"
+TRIGGER = (
+    "create trigger t before insert on {0}.predictions for each row execute function {0}.skip()"
+)
 REDIRECT = "insert into {0}.child values (new.*); return null;"
 
 
 @pytest.mark.parametrize(
     ("statements", "stored"),
     [
-        ((SKIP.format("{0}", "if new.index = 1 then return null; end if; return new;"), TRIGGER), 2),
+        (
+            (SKIP.format("{0}", "if new.index = 1 then return null; end if; return new;"), TRIGGER),
+            2,
+        ),
         (("create rule r as on insert to {0}.predictions do instead nothing",), 0),
-        (("create table {0}.child () inherits ({0}.predictions)", SKIP.format("{0}", REDIRECT), TRIGGER), 3),
+        (
+            (
+                "create table {0}.child () inherits ({0}.predictions)",
+                SKIP.format("{0}", REDIRECT),
+                TRIGGER,
+            ),
+            3,
+        ),
     ],
     ids=["trigger", "rule", "inheritance"],
 )
@@ -399,18 +445,24 @@ async def test_a_lock_that_passes_is_waited_for(
     assert ended.message == "3 of 3 records predicted"
 
 
-async def test_what_passes_with_time_is_left_to_the_next_attempt(run: Machine, postgres: Postgres, user: str) -> None:
+async def test_what_passes_with_time_is_left_to_the_next_attempt(
+    run: Machine, postgres: Postgres, user: str
+) -> None:
     postgres.execute(f"alter role {user} set default_transaction_read_only = on")
     sign_in(run, username=user, password="pw")
     ended = await run.failure(5, "25006", "read-only", INFERRUN_RETRY_SECONDS="0")
     assert ended.result.retryable
 
 
-async def test_a_value_that_a_query_cannot_compute_is_not_shown(tmp_path: Path, postgres: Postgres) -> None:
+async def test_a_value_that_a_query_cannot_compute_is_not_shown(
+    tmp_path: Path, postgres: Postgres
+) -> None:
     postgres.mount(tmp_path / "endpoints" / "input")
     (tmp_path / "spool").mkdir()
     context = context_of(tmp_path, columns=ColumnSelection(fed=("x",)))
-    with pytest.raises(InputError, match="22P02: a function or a type does not accept a value") as raised:
+    with pytest.raises(
+        InputError, match="22P02: a function or a type does not accept a value"
+    ) as raised:
         async with open_input(spec("select 1 as id, 'secret'::text::float8 as x", "id"), context):
             await asyncio.sleep(0)
     assert "secret" not in str(raised.value)

@@ -12,7 +12,16 @@ import pyarrow
 import pytest
 
 from inferrun.contract import Contract
-from inferrun.plugins import ArrowRecords, Block, ColumnSelection, InputError, InputPlan, Limits, Source, StoreContext
+from inferrun.plugins import (
+    ArrowRecords,
+    Block,
+    ColumnSelection,
+    InputError,
+    InputPlan,
+    Limits,
+    Source,
+    StoreContext,
+)
 from runner.registry import Registry
 from runner.stores.services import RunnerServices
 from runner.stores.sql.input import KeyRanges, open_input
@@ -74,7 +83,9 @@ def context(tmp_path: Path, server: Postgres) -> StoreContext:
     return context_of(tmp_path)
 
 
-def context_of(folder: Path, *, chunk_bytes: int = 0, columns: ColumnSelection | None = None) -> StoreContext:
+def context_of(
+    folder: Path, *, chunk_bytes: int = 0, columns: ColumnSelection | None = None
+) -> StoreContext:
     limits = Limits(chunk_bytes=chunk_bytes, retry_seconds=0, allowed_addresses="127.0.0.1")
     return StoreContext(
         contract=Contract(job_id="", job_name=""),
@@ -116,9 +127,13 @@ async def test_columns_have_the_types_of_the_query(context: StoreContext, key: s
         plan = source.plan()
         (block,) = rows_of(source, plan)
     schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(plan.schema))
-    assert {name: schema.field(name).type for name in TYPES} == {name: kind for name, (_, kind, _) in TYPES.items()}
+    assert {name: schema.field(name).type for name in TYPES} == {
+        name: kind for name, (_, kind, _) in TYPES.items()
+    }
     present, absent = copied_of(block)
-    assert {name: present[name] for name in TYPES} == {name: value for name, (_, _, value) in TYPES.items()}
+    assert {name: present[name] for name in TYPES} == {
+        name: value for name, (_, _, value) in TYPES.items()
+    }
     assert {absent[name] for name in TYPES} == {None}
     assert isinstance(block.records, ArrowRecords)
     assert block.records.table.to_pydict() == {"x": [0.5, 1.5]}
@@ -155,7 +170,9 @@ async def test_a_value_that_arrow_does_not_have_is_an_error_of_its_record(
 ) -> None:
     context = context_of(tmp_path, columns=ColumnSelection(fed=("x",), copied=("v",)))
     literal, kind = value.split("::")
-    query = f"select id, x, (case when id = 1 then {literal} end)::{kind} as v from typed order by id"  # noqa: S608  own values
+    query = (
+        f"select id, x, (case when id = 1 then {literal} end)::{kind} as v from typed order by id"  # noqa: S608  own values
+    )
     async with open_input(spec(query, key), context) as source:
         (block,) = rows_of(source)
     assert list(block.errors) == ([1] if fault else [])
@@ -169,7 +186,9 @@ async def test_a_value_that_arrow_does_not_have_is_an_error_of_its_record(
 async def test_numeric_columns_feed_the_model_as_numbers_and_are_copied_exactly(
     tmp_path: Path, context: StoreContext, key: str
 ) -> None:
-    query = "select id, x::numeric(8,2) as a, x::numeric as b, 1 as custom_id from typed order by id"
+    query = (
+        "select id, x::numeric(8,2) as a, x::numeric as b, 1 as custom_id from typed order by id"
+    )
     context = context_of(tmp_path, columns=ColumnSelection(copies_all=True))
     async with open_input(spec(query, "id" if key else ""), context) as source:
         (block,) = rows_of(source)
@@ -178,7 +197,12 @@ async def test_numeric_columns_feed_the_model_as_numbers_and_are_copied_exactly(
     assert (fed.column("a").type, fed.column("a").to_pylist()) == (pyarrow.float64(), [0.5, 1.5])
     assert (fed.column("b").type, fed.column("b").to_pylist()) == (pyarrow.float64(), [0.5, 1.5])
     assert ("id" in fed.schema.names) == (not key)
-    assert copied_of(block)[1] | {"custom_id": 1} == {"id": 1, "a": Decimal("1.50"), "b": "1.5", "custom_id": 1}
+    assert copied_of(block)[1] | {"custom_id": 1} == {
+        "id": 1,
+        "a": Decimal("1.50"),
+        "b": "1.5",
+        "custom_id": 1,
+    }
 
 
 @for_each_key
@@ -186,13 +210,17 @@ async def test_a_number_that_no_tensor_has_is_an_error_of_its_record(
     tmp_path: Path, context: StoreContext, key: str
 ) -> None:
     context = context_of(tmp_path, columns=ColumnSelection(fed=("n",)))
-    query = "select id, (case id when 0 then 1e400 else 0.1 end)::numeric as n from typed order by id"
+    query = (
+        "select id, (case id when 0 then 1e400 else 0.1 end)::numeric as n from typed order by id"
+    )
     async with open_input(spec(query, key), context) as source:
         (block,) = rows_of(source)
     assert list(block.errors) == [0]
 
 
-async def test_decimal_numbers_feed_the_nearest_floating_point_number(tmp_path: Path, context: StoreContext) -> None:
+async def test_decimal_numbers_feed_the_nearest_floating_point_number(
+    tmp_path: Path, context: StoreContext
+) -> None:
     """pyarrow's own conversion misses it for a tenth of these."""
     context = context_of(tmp_path, columns=ColumnSelection(fed=("n",), copied=("n",)))
     query = "select (n * 9176543210987654321.0 / 7)::numeric(38,10) as n from generate_series(1, 1000) n"
@@ -201,12 +229,26 @@ async def test_decimal_numbers_feed_the_nearest_floating_point_number(tmp_path: 
     assert sum(len(block.records) for block in blocks) == 1000
     for block in blocks:
         assert isinstance(block.records, ArrowRecords)
-        assert block.records.table.column("n").to_pylist() == [float(row["n"]) for row in copied_of(block)]
+        assert block.records.table.column("n").to_pylist() == [
+            float(row["n"]) for row in copied_of(block)
+        ]
 
 
 NAMES = (
     *("q", "n", "o", "key0", "number", "inferrun_fault", "inferrun_number", "inferrun_spooled"),
-    *("index", "run", "row", "text", "select", "order", "user", "current_setting", "unnest", "count", 'a "b"'),
+    *(
+        "index",
+        "run",
+        "row",
+        "text",
+        "select",
+        "order",
+        "user",
+        "current_setting",
+        "unnest",
+        "count",
+        'a "b"',
+    ),
 )
 """Names of ours, and of SQL: those of columns mean nothing else."""
 
@@ -217,8 +259,12 @@ async def test_a_column_may_have_any_name(
 ) -> None:
     """Each is the key, copied, and in place of the value that changes."""
     column = '"' + name.replace('"', '""') + '"'
-    server.execute(f"create table {keyed} as select n as {column}, n as x from generate_series(0, 999) n")  # noqa: S608  own table
-    context = context_of(tmp_path, chunk_bytes=1024, columns=ColumnSelection(fed=("x",), copied=(name,)))
+    server.execute(
+        f"create table {keyed} as select n as {column}, n as x from generate_series(0, 999) n"  # noqa: S608  own table
+    )
+    context = context_of(
+        tmp_path, chunk_bytes=1024, columns=ColumnSelection(fed=("x",), copied=(name,))
+    )
     for key in (name, ""):
         query = f"select * from {keyed} order by 1"  # noqa: S608  own table
         async with open_input(spec(query, key), context) as source:
@@ -293,12 +339,17 @@ async def test_a_key_may_have_any_type_with_an_order(
     assert values == [row[0] for row in server.execute(f"select x from {keyed} order by k0")]  # noqa: S608  own table
 
 
-@pytest.mark.parametrize("kinds", [("text", "bigint"), ("date", "char(8)", "uuid"), ("bigint", "mood", "text")])
+@pytest.mark.parametrize(
+    "kinds", [("text", "bigint"), ("date", "char(8)", "uuid"), ("bigint", "mood", "text")]
+)
 async def test_a_key_may_have_several_columns(
     tmp_path: Path, context: StoreContext, server: Postgres, keyed: str, kinds: tuple[str, ...]
 ) -> None:
     del context
-    values: dict[str, Callable[[int], object]] = {**KEYS, "mood": lambda at: ("sad", "happy")[at % 2]}
+    values: dict[str, Callable[[int], object]] = {
+        **KEYS,
+        "mood": lambda at: ("sad", "happy")[at % 2],
+    }
     generator = random.Random(11)  # noqa: S311  test data
     keys = {tuple(values[kind](generator.randrange(20)) for kind in kinds) for _ in range(300)}
     fill(server, keyed, list(kinds), [(float(at), *key) for at, key in enumerate(keys)])
@@ -310,13 +361,17 @@ async def test_a_key_may_have_several_columns(
 
 
 @pytest.mark.parametrize(
-    ("key", "ids"), [("id", [0, 1]), ("t", ["a", "b"]), (["t", "id"], ['["a", 0]', '["b", 1]'])], ids=str
+    ("key", "ids"),
+    [("id", [0, 1]), ("t", ["a", "b"]), (["t", "id"], ['["a", 0]', '["b", 1]'])],
+    ids=str,
 )
 async def test_the_key_is_the_id_of_a_record(
     tmp_path: Path, context: StoreContext, key: str | list[str], ids: list[object]
 ) -> None:
     context = context_of(tmp_path, columns=ColumnSelection(fed=("x",)))
-    async with open_input(spec("select id, x, chr(97 + id) as t from typed", key), context) as source:
+    async with open_input(
+        spec("select id, x, chr(97 + id) as t from typed", key), context
+    ) as source:
         (block,) = rows_of(source)
     assert list(block.ids) == ids
 
@@ -326,8 +381,16 @@ async def test_the_key_is_the_id_of_a_record(
     [
         ("select 'a' as k, x from typed", "k", "k has 2 rows, but 1 different keys"),
         ("select nullif(id, 1) as k, x from typed", "k", "it must be unique, and never null"),
-        ("select nullif(id, 1) as k, id, x from typed", ["id", "k"], "it must be unique, and never null"),
-        ("select id, x from typed", "missing", "'missing' must be a column of the query; it has id, x"),
+        (
+            "select nullif(id, 1) as k, id, x from typed",
+            ["id", "k"],
+            "it must be unique, and never null",
+        ),
+        (
+            "select id, x from typed",
+            "missing",
+            "'missing' must be a column of the query; it has id, x",
+        ),
         ("select '{}'::json as k, x from typed", "k", "could not identify"),
         ("select id, x, x from typed", "id", "several columns 'x'"),
         ("select id, 1/(id - 1) as x from typed", "id", "failed with 22012"),
@@ -345,7 +408,9 @@ async def test_what_is_wrong_with_a_query_is_named(
     assert not raised.value.is_retryable
 
 
-async def test_a_query_cannot_write(tmp_path: Path, context: StoreContext, server: Postgres) -> None:
+async def test_a_query_cannot_write(
+    tmp_path: Path, context: StoreContext, server: Postgres
+) -> None:
     context = context_of(tmp_path, columns=ColumnSelection(fed=("x",)))
     server.execute(
         "create or replace function writes() returns float8 language sql as 'delete from typed; select 1.0::float8'"

@@ -1,6 +1,8 @@
-"""Each type of PostgreSQL, copied by each writer, fed and in prompts: the value equals what psycopg reads, or is null and an error.
+"""Each type of PostgreSQL, copied by each writer, fed and in prompts: the value equals what psycopg
+reads, or is null and an error.
 
-Where Python has no type, or psycopg's loses something as of intervals, the value is the text of the server.
+Where Python has no type, or psycopg's loses something as of intervals, the value is the text of the
+server.
 """
 
 import json
@@ -46,7 +48,11 @@ GOOD: Final[Mapping[str, tuple[str, ...]]] = {
     "date": ("0001-01-01", "9999-12-31", "1582-10-10"),
     "time": ("00:00", "23:59:59.999999"),
     "timestamp": ("0001-01-01", "9999-12-31 23:59:59.999999", "2026-11-23 12:30"),
-    "timestamptz": ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00", "2026-11-23 12:30:00.1+02"),
+    "timestamptz": (
+        "0001-01-01 00:00:00+00",
+        "9999-12-31 23:59:59.999999+00",
+        "2026-11-23 12:30:00.1+02",
+    ),
     "timetz": ("12:30:00.123456+02",),
     "interval": ("1 mon 2 days 03:04:05.678", "-1 year"),
     "uuid": ("00000000-0000-4000-8000-00000000000a",),
@@ -100,10 +106,29 @@ LACKING: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Values that cannot be read: each is an error of its record."""
 
-AS_TEXT: Final = ("interval", "timetz", "oid", "inet", "cidr", "int4range", "tstzrange", "int4multirange")
+AS_TEXT: Final = (
+    "interval",
+    "timetz",
+    "oid",
+    "inet",
+    "cidr",
+    "int4range",
+    "tstzrange",
+    "int4multirange",
+)
 """Types whose values in Python are not what the server shows."""
 
-NOT_FED: Final = ("bool", "bytea", "date", "time", "timestamp", "timestamptz", "uuid", "json", "jsonb")
+NOT_FED: Final = (
+    "bool",
+    "bytea",
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "uuid",
+    "json",
+    "jsonb",
+)
 """Types that tensors have in other forms, or that are named as such that feed none."""
 
 TYPES: Final = tuple(GOOD)
@@ -125,7 +150,10 @@ def server(postgres: Postgres) -> Postgres:
         postgres.execute(f"insert into every values ({row}, {marks})", *values)  # noqa: S608  own types
     lacking = [(kind, text) for kind, texts in LACKING.items() for text in texts]
     for row, (kind, text) in enumerate(lacking, 100):
-        postgres.execute(f"insert into every (n, c{TYPES.index(kind)}) values ({row}, %s::{kind})", text)  # noqa: S608
+        postgres.execute(
+            f"insert into every (n, c{TYPES.index(kind)}) values ({row}, %s::{kind})",  # noqa: S608
+            text,
+        )
     return postgres
 
 
@@ -136,25 +164,35 @@ def machine(file: Machine, server: Postgres) -> Machine:
         server.mount(file.folder / "endpoints" / side)
     uid = str(uuid.uuid4())
     file.contract |= {"jobId": uid, "runId": uid}
-    file.contract["input"] = {"sql": {"credentialsRef": {"name": "d"}, "query": "select * from every", "key": "n"}}
+    file.contract["input"] = {
+        "sql": {"credentialsRef": {"name": "d"}, "query": "select * from every", "key": "n"}
+    }
     file.contract["tensors"] = {"inputs": [{"columns": ["n"]}]}
     return file
 
 
-def read_by_psycopg(server: Postgres, *, as_text: bool = False) -> dict[int, list[Any]]:  # Any: what psycopg has
-    """The rows; without those values that psycopg cannot read. `as_text`: each as the server shows it."""
+# Any: what psycopg has
+def read_by_psycopg(server: Postgres, *, as_text: bool = False) -> dict[int, list[Any]]:
+    """The rows; without those values that psycopg cannot read. `as_text`: each as the server shows
+    it."""
     found = dict[int, list[Any]]()
     with server.connect() as connection:
         info = TypeInfo.fetch(connection, "mood")
         assert info
         info.register(connection)
-        for name in [row[0] for row in connection.execute("select oid from pg_type")] if as_text else AS_TEXT:
+        for name in (
+            [row[0] for row in connection.execute("select oid from pg_type")]
+            if as_text
+            else AS_TEXT
+        ):
             connection.adapters.register_loader(name, TextLoader)
         for (row,) in connection.execute("select n from every order by n").fetchall():
             cells = list[Any]()
             for at in range(len(TYPES)):
                 try:
-                    [cell] = connection.execute(f"select c{at} from every where n = {row}").fetchone() or [None]  # noqa: S608
+                    [cell] = connection.execute(
+                        f"select c{at} from every where n = {row}"  # noqa: S608
+                    ).fetchone() or [None]
                 except psycopg.DataError:
                     cell = None
                 cells.append(cell)
@@ -174,10 +212,16 @@ def is_equal(cell: Any, value: Any) -> bool:  # noqa: PLR0911  one case per type
         case float() if isinstance(cell, float):
             return cell == value
         case Decimal():
-            return str(Decimal(cell)) == str(value) or (not value.is_nan() and Decimal(cell) == value)
+            return str(Decimal(cell)) == str(value) or (
+                not value.is_nan() and Decimal(cell) == value
+            )
         case bytes():
             found = (
-                cell if isinstance(cell, bytes) else b64decode(cell["b64"]) if isinstance(cell, dict) else cell.encode()
+                cell
+                if isinstance(cell, bytes)
+                else b64decode(cell["b64"])
+                if isinstance(cell, dict)
+                else cell.encode()
             )
             return bool(found == value)
         case datetime() if isinstance(cell, str):
@@ -196,7 +240,8 @@ def check(
     rows: Mapping[int, tuple[list[Any], bool]],
     but: Sequence[str] = (),  # Any: JSON
 ) -> None:
-    """Compare results, by row with their cells and whether they are errors, with what psycopg reads; `but` types."""
+    """Compare results, by row with their cells and whether they are errors, with what psycopg
+    reads; `but` types."""
     expected = read_by_psycopg(server)
     assert rows.keys() == expected.keys()
     for row, (cells, is_error) in rows.items():
@@ -220,30 +265,40 @@ def _narrow(value: Any) -> Any:  # Any: a number, or a list of these and nulls
     return None if value is None else struct.pack("f", value)
 
 
-async def test_each_type_is_copied_to_json_lines(machine: Machine, server: Postgres, model: CountingModel) -> None:
+async def test_each_type_is_copied_to_json_lines(
+    machine: Machine, server: Postgres, model: CountingModel
+) -> None:
     machine.contract["passThroughColumns"] = ["n", *(f"c{at}" for at in range(len(TYPES)))]
     await machine.success()
     good = {line["n"]: line for line in machine.results if not line.get("error")}
     bad = {line["n"]: line for line in machine.errors}
     check(
         server,
-        {row: ([line[f"c{at}"] for at in range(len(TYPES))], row in bad) for row, line in {**good, **bad}.items()},
+        {
+            row: ([line[f"c{at}"] for at in range(len(TYPES))], row in bad)
+            for row, line in {**good, **bad}.items()
+        },
     )
 
 
-async def test_each_type_is_copied_to_parquet(machine: Machine, server: Postgres, model: CountingModel) -> None:
+async def test_each_type_is_copied_to_parquet(
+    machine: Machine, server: Postgres, model: CountingModel
+) -> None:
     machine.contract["passThroughColumns"] = ["n", *(f"c{at}" for at in range(len(TYPES)))]
     machine.contract["output"]["file"]["format"] = "parquet"
     await machine.success()
     parts = [machine.run_folder / part["file"] for part in machine.manifest["parts"]]
     table = pyarrow.concat_tables([pyarrow.parquet.ParquetFile(part).read() for part in parts])
     rows = {
-        row["n"]: ([row[f"c{at}"] for at in range(len(TYPES))], row["error"] is not None) for row in table.to_pylist()
+        row["n"]: ([row[f"c{at}"] for at in range(len(TYPES))], row["error"] is not None)
+        for row in table.to_pylist()
     }
     check(server, rows)
 
 
-async def test_each_type_is_copied_to_a_table(machine: Machine, server: Postgres, model: CountingModel) -> None:
+async def test_each_type_is_copied_to_a_table(
+    machine: Machine, server: Postgres, model: CountingModel
+) -> None:
     machine.contract["passThroughColumns"] = ["n", *(f"c{at}" for at in range(len(TYPES)))]
     machine.contract["output"] = {"sql": {"credentialsRef": {"name": "d"}, "table": "copies"}}
     ended = await machine.success()
@@ -251,11 +306,17 @@ async def test_each_type_is_copied_to_a_table(machine: Machine, server: Postgres
     rows = server.execute(f"select n, error is not null, {columns} from copies")  # noqa: S608  own columns
     check(server, {row: (cells, is_error) for row, is_error, *cells in rows})
     read = read_results(run_of(machine, ended), credentials=login(server))
-    found = {row["n"]: ([row[f"c{at}"] for at in range(len(TYPES))], row["error"] is not None) for row in read}
-    check(server, found, but=("json", "jsonb"))  # numbers within JSON are those of Python's JSON readers
+    found = {
+        row["n"]: ([row[f"c{at}"] for at in range(len(TYPES))], row["error"] is not None)
+        for row in read
+    }
+    # numbers within JSON are those of Python's JSON readers
+    check(server, found, but=("json", "jsonb"))
 
 
-async def test_each_type_feeds_a_model(machine: Machine, server: Postgres, model: CountingModel) -> None:
+async def test_each_type_feeds_a_model(
+    machine: Machine, server: Postgres, model: CountingModel
+) -> None:
     """Numbers as numbers, all others as the text that the server shows."""
     fed = [at for at, kind in enumerate(TYPES) if not kind.endswith("[]") and kind not in NOT_FED]
     seen = dict[int, dict[str, Any]]()
@@ -264,17 +325,29 @@ async def test_each_type_feeds_a_model(machine: Machine, server: Postgres, model
         inputs = {one["name"]: one["data"] for one in json.loads(await request.read())["inputs"]}
         for at, row in enumerate(inputs["n"]):
             seen[int(row)] = {name: data[at] for name, data in inputs.items()}
-        output = {"name": "o", "shape": [len(inputs["n"])], "datatype": "INT64", "data": [1] * len(inputs["n"])}
+        output = {
+            "name": "o",
+            "shape": [len(inputs["n"])],
+            "datatype": "INT64",
+            "data": [1] * len(inputs["n"]),
+        }
         return web.json_response({"outputs": [output]})
 
     model.before = keep
     texts, numbers = read_by_psycopg(server, as_text=True), read_by_psycopg(server)
-    kinds = {at: "INT64" if TYPES[at].startswith("int") and TYPES[at][3:].isdigit() else "BYTES" for at in fed}
+    kinds = {
+        at: "INT64" if TYPES[at].startswith("int") and TYPES[at][3:].isdigit() else "BYTES"
+        for at in fed
+    }
     kinds |= {at: "FP64" for at in fed if TYPES[at].startswith(("numeric", "float", "dnum"))}
     machine.contract["kserve"].pop("modelInputName")
     inputs = [{"name": "n", "columns": ["n"], "datatype": "INT64"}]
-    inputs += [{"name": f"c{at}", "columns": [f"c{at}"], "datatype": kind} for at, kind in kinds.items()]
-    model.metadata["inputs"] = [{"name": one["name"], "datatype": one["datatype"], "shape": [-1]} for one in inputs]
+    inputs += [
+        {"name": f"c{at}", "columns": [f"c{at}"], "datatype": kind} for at, kind in kinds.items()
+    ]
+    model.metadata["inputs"] = [
+        {"name": one["name"], "datatype": one["datatype"], "shape": [-1]} for one in inputs
+    ]
     machine.contract["tensors"] = {"inputs": inputs}
     machine.contract["input"]["sql"]["query"] = "select * from every where n < 100"
     await machine.success(f"{ROWS} of {ROWS} records predicted")
@@ -290,7 +363,9 @@ async def test_each_type_feeds_a_model(machine: Machine, server: Postgres, model
             assert is_right, (row, TYPES[at], cell, value)
 
 
-async def test_each_type_is_part_of_a_prompt(machine: Machine, server: Postgres, llm: OpenAiServer) -> None:
+async def test_each_type_is_part_of_a_prompt(
+    machine: Machine, server: Postgres, llm: OpenAiServer
+) -> None:
     """Texts as they are, all others in the forms of JSON."""
     prompted = [at for at, kind in enumerate(TYPES) if not kind.startswith("bytea")]
     prompts = dict[int, str]()
@@ -300,7 +375,11 @@ async def test_each_type_is_part_of_a_prompt(machine: Machine, server: Postgres,
         prompts[body["seed"]] = body["messages"][-1]["content"]
 
     llm.before = keep
-    machine.contract["kserve"] = {"modelUrl": llm.url, "modelName": "tiny", "protocolVersion": "openai"}
+    machine.contract["kserve"] = {
+        "modelUrl": llm.url,
+        "modelName": "tiny",
+        "protocolVersion": "openai",
+    }
     machine.contract["request"] = {
         "prompt": "\x1e".join(f"{{{{ c{at} }}}}" for at in prompted),
         "body": {"seed": "{{ n }}"},
@@ -308,14 +387,24 @@ async def test_each_type_is_part_of_a_prompt(machine: Machine, server: Postgres,
     del machine.contract["tensors"]
     ended = await machine.pod()
     failed = sum(map(len, LACKING.values()))
-    assert ended.message.startswith(f"{ROWS} of {ROWS + failed} records predicted; {failed} failed"), ended.message
+    assert ended.message.startswith(
+        f"{ROWS} of {ROWS + failed} records predicted; {failed} failed"
+    ), ended.message
     expected = read_by_psycopg(server)
     assert prompts.keys() == set(range(ROWS))
     for row, prompt in prompts.items():
         for at, part in zip(prompted, prompt.split("\x1e"), strict=True):
             kind, value = TYPES[at], expected[row][at]
-            cell = part if isinstance(value, (str, Decimal)) and kind not in ("json", "jsonb") else _parsed(part)
-            is_right = _narrow(cell) == _narrow(value) if kind.startswith("float4") else is_equal(cell, value)
+            cell = (
+                part
+                if isinstance(value, (str, Decimal)) and kind not in ("json", "jsonb")
+                else _parsed(part)
+            )
+            is_right = (
+                _narrow(cell) == _narrow(value)
+                if kind.startswith("float4")
+                else is_equal(cell, value)
+            )
             assert is_right, (row, kind, part, value)
 
 

@@ -1,4 +1,5 @@
-"""The memory of reading a table does not depend on the size of its row groups and record batches."""
+"""The memory of reading a table does not depend on the size of its row groups and record
+batches."""
 
 import asyncio
 import sys
@@ -27,7 +28,14 @@ def batches(rows: int) -> Iterator[pyarrow.RecordBatch]:
 
 async def peak_of(name: str, path: Path, *, chunk_bytes: int) -> float:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.integration.runner.reading_process", name, str(path), str(chunk_bytes)),
+        *(
+            sys.executable,
+            "-m",
+            "tests.integration.runner.reading_process",
+            name,
+            str(path),
+            str(chunk_bytes),
+        ),
         cwd=REPOSITORY,
         stdout=asyncio.subprocess.PIPE,
     )

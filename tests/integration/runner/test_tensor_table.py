@@ -1,5 +1,6 @@
-"""Datatypes, shapes and formats, from file to file, with servers of others, which decode what they get by themselves: KServe's SDK
-for Python, and MLServer. `tensor_cells` says which cells there are."""
+"""Datatypes, shapes and formats, from file to file, with servers of others, which decode what they
+get by themselves: KServe's SDK for Python, and MLServer. `tensor_cells` says which cells there
+are."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -67,11 +68,16 @@ class Judge:
         is_typed: bool = False,
         **given: Any,  # Any: fields of the input
     ) -> Results:
-        """Send one request, as a Pod does; `columns` feed the model. With `is_typed`, predictions have the type that is known."""
+        """Send one request, as a Pod does; `columns` feed the model. With `is_typed`, predictions
+        have the type that is known."""
         inputs = (InputTensor(columns=columns, **given),) if columns else ()
-        return await self.ask(model, records, Tensors(inputs=inputs, outputs=outputs), is_typed=is_typed)
+        return await self.ask(
+            model, records, Tensors(inputs=inputs, outputs=outputs), is_typed=is_typed
+        )
 
-    async def ask(self, model: str, records: Records, tensors: Tensors, *, is_typed: bool = False) -> Results:
+    async def ask(
+        self, model: str, records: Records, tensors: Tensors, *, is_typed: bool = False
+    ) -> Results:
         """Send one request with these tensors."""
         url = self.server.grpc if self.protocol == "grpc-v2" else self.server.rest
         context = ModelContext(
@@ -93,15 +99,21 @@ class Judge:
 
 
 FOR_EACH_CHANGE = ("kserve-json", "kserve-binary", "kserve-grpc")
-"""One server per encoding of V2. The others are asked with all tests only, because starting them takes long."""
+"""One server per encoding of V2. The others are asked with all tests only, because starting them
+takes long."""
 
 
 @pytest_asyncio.fixture(
     scope="module",
     loop_scope="module",
-    params=[one if one in FOR_EACH_CHANGE else pytest.param(one, marks=pytest.mark.thorough) for one in SERVERS],
+    params=[
+        one if one in FOR_EACH_CHANGE else pytest.param(one, marks=pytest.mark.thorough)
+        for one in SERVERS
+    ],
 )
-async def judge(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
+async def judge(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Judge]:
     name, _, wire = request.param.partition("-")
     protocol = {"grpc": "grpc-v2", "v1": "v1"}.get(wire, "v2")
     if name == "mlserver":
@@ -127,7 +139,9 @@ def json_records(values: list[Any]) -> JsonRecords:  # Any: JSON
     return JsonRecords([orjson.dumps(value) for value in values])
 
 
-@pytest.mark.parametrize(("form", "datatype"), [(form, kind) for form in FORMS for kind in DATATYPES])
+@pytest.mark.parametrize(
+    ("form", "datatype"), [(form, kind) for form in FORMS for kind in DATATYPES]
+)
 async def test_values_of_a_file_reach_the_model_and_the_file_of_results(
     judge: Judge, form: str, datatype: str, request: pytest.FixtureRequest
 ) -> None:
@@ -136,14 +150,18 @@ async def test_values_of_a_file_reach_the_model_and_the_file_of_results(
 
 
 async def check_cells(judge: Judge, name: str, form: str, datatype: str) -> None:
-    """Send the values of a datatype in each rank that is tested, and compare what comes back, and what the server has seen."""
+    """Send the values of a datatype in each rank that is tested, and compare what comes back, and
+    what the server has seen."""
     for rank in ranks_of(name, form, datatype):
         dimensions, values = DIMENSIONS[rank], sent_values(form, datatype, rank)
         content, columns = file_of(form, values, datatype, rank)
         block = records_in(form, content, columns)
         assert not block.errors
         shape = (-1, *dimensions) if rank else ()
-        outputs = (OutputTensor(name="echo", datatype=datatype, shape=shape), *((_SEEN,) if rank else ()))
+        outputs = (
+            OutputTensor(name="echo", datatype=datatype, shape=shape),
+            *((_SEEN,) if rank else ()),
+        )
         is_v1 = judge.protocol == "v1"  # of KServe's SDK, it has no metadata
         given = InputTensor(
             name="given",
@@ -152,7 +170,9 @@ async def check_cells(judge: Judge, name: str, form: str, datatype: str) -> None
             shape=shape if is_v1 or not rank else None,
         )
         tensors = Tensors(inputs=(given,), outputs=outputs)
-        results = await judge.ask(f"{datatype}-{rank}", block.records, tensors, is_typed=FORMS[form].is_table)
+        results = await judge.ask(
+            f"{datatype}-{rank}", block.records, tensors, is_typed=FORMS[form].is_table
+        )
         assert not results.errors
         kind = ARROW_TYPES.get(datatype, pyarrow.string())
         for size in reversed(dimensions):
@@ -161,11 +181,14 @@ async def check_cells(judge: Judge, name: str, form: str, datatype: str) -> None
             assert results.values.table.column(0).type.field("echo").type == kind
         members = {"echo": kind, "seen": pyarrow.string()} if rank else {"echo": kind}
         found = predictions_in(
-            form, stored(form, Batch(first=0, records=block.records), results, pyarrow.struct(members))
+            form,
+            stored(form, Batch(first=0, records=block.records), results, pyarrow.struct(members)),
         )
         assert [one["echo"] for one in found] == values
         if rank:
-            assert {one["seen"] for one in found} == {"dict" if is_v1 else f"{datatype}{list(dimensions)}"}
+            assert {one["seen"] for one in found} == {
+                "dict" if is_v1 else f"{datatype}{list(dimensions)}"
+            }
 
 
 _SEEN = OutputTensor(name="seen", datatype="BYTES", shape=(-1,))
@@ -173,15 +196,22 @@ _SEEN = OutputTensor(name="seen", datatype="BYTES", shape=(-1,))
 
 def test_the_page_shows_the_cells() -> None:
     page = PAGE.read_text()
-    assert page == page_with(page, table_text()), "run: python -m tests.integration.runner.tensor_cells"
+    assert page == page_with(page, table_text()), (
+        "run: python -m tests.integration.runner.tensor_cells"
+    )
 
 
 @pytest.mark.parametrize("is_typed", [False, True], ids=["json", "typed"])
-async def test_several_inputs_and_outputs_of_different_datatypes_are_not_mixed_up(v2: Judge, *, is_typed: bool) -> None:
+async def test_several_inputs_and_outputs_of_different_datatypes_are_not_mixed_up(
+    v2: Judge, *, is_typed: bool
+) -> None:
     rows = [{"a": (1 << 53) + at, "b": -at, "t": f"ü{at}"} for at in range(4)]
     tensors = Tensors.model_validate(
         {
-            "inputs": [{"name": "text", "columns": ["t"]}, {"name": "number", "columns": ["a", "b"]}],
+            "inputs": [
+                {"name": "text", "columns": ["t"]},
+                {"name": "number", "columns": ["a", "b"]},
+            ],
             "outputs": [
                 {"name": "TEXT", "resultName": "t", "datatype": "BYTES", "shape": [-1]},
                 {"name": "NUMBER", "resultName": "n", "datatype": "INT64", "shape": [-1, 2]},
@@ -196,7 +226,9 @@ async def test_several_inputs_and_outputs_of_different_datatypes_are_not_mixed_u
         assert [orjson.loads(text) for text in prediction_texts(results.values)] == expected
 
 
-async def test_the_response_says_which_types_predictions_have_if_nothing_else_does(v2: Judge) -> None:
+async def test_the_response_says_which_types_predictions_have_if_nothing_else_does(
+    v2: Judge,
+) -> None:
     context = Tensors(outputs=OUTPUTS[:1])
     records = json_records([[1, 2, 3], [4, 5, 6]])
     url = v2.server.grpc if v2.protocol == "grpc-v2" else v2.server.rest
@@ -210,7 +242,9 @@ async def test_the_response_says_which_types_predictions_have_if_nothing_else_do
         assert found.abilities.predicted() is None
         results = await found.predict(Batch(first=0, records=records))
     assert isinstance(results.values, ArrowRecords)
-    assert results.values.table.column(0).type == pyarrow.struct({"echo": pyarrow.list_(pyarrow.uint8())})
+    assert results.values.table.column(0).type == pyarrow.struct(
+        {"echo": pyarrow.list_(pyarrow.uint8())}
+    )
 
 
 async def test_a_flat_list_gets_the_dimensions_of_the_metadata(v2: Judge) -> None:
@@ -242,7 +276,9 @@ async def test_a_value_that_does_not_fit_is_an_error_of_its_record(v2: Judge) ->
     assert sorted(results.errors) == [1, 2, 3]
     assert {error.code for error in results.errors.values()} == {"invalid_input"}
     assert [found_in(results)[at]["echo"] for at in (0, 4)] == [[1, 2, 3], [4, 5, 6]]
-    exact = await v2.predict("FP32-2", json_records([[16_777_217, 0, 0], [16_777_216, 0, 0], [1e300, 0, 0]]))
+    exact = await v2.predict(
+        "FP32-2", json_records([[16_777_217, 0, 0], [16_777_216, 0, 0], [1e300, 0, 0]])
+    )
     assert sorted(exact.errors) == [0, 2]
     assert "cannot represent exactly" in exact.errors[0].message
 
@@ -253,7 +289,9 @@ async def test_a_wrong_number_of_values_is_an_error_of_its_record(v2: Judge) -> 
     assert results.errors[1].message == (
         "column 'x' has 5 values, the model's metadata requires 6 for the tensor 'given' (dimensions [2, 3])"
     )
-    turned = await v2.predict("FP32-3", json_records([[[0, 0, 0], [0, 0, 0]], [[0, 0], [0, 0], [0, 0]]]))
+    turned = await v2.predict(
+        "FP32-3", json_records([[[0, 0, 0], [0, 0, 0]], [[0, 0], [0, 0], [0, 0]]])
+    )
     assert turned.errors[1].message == (
         "the record has dimensions [3, 2], the model's metadata requires [2, 3] for the tensor 'given'"
     )
@@ -265,7 +303,9 @@ async def test_bytes_that_are_no_text_are_exact(v2: Judge, request: pytest.Fixtu
         pytest.skip("the echo of MLServer decodes texts")
     raw, b64 = b"\xff\x00 raw \x80", {"b64": "/wAgcmF3IIA="}
     given = json_records([{"x": "text"}, {"x": b64}])
-    column = ArrowRecords(pyarrow.record_batch({"x": pyarrow.array([b"text", raw], pyarrow.binary())}))
+    column = ArrowRecords(
+        pyarrow.record_batch({"x": pyarrow.array([b"text", raw], pyarrow.binary())})
+    )
     for records in (given, column):
         if name == "kserve-binary":
             continue  # it decodes texts before the model gets them

@@ -1,4 +1,5 @@
-"""Requests in bytes are those that Triton's client library encodes, for each datatype and rank, over REST and gRPC."""
+"""Requests in bytes are those that Triton's client library encodes, for each datatype and rank,
+over REST and gRPC."""
 
 import json
 import math
@@ -61,21 +62,35 @@ def nested(values: list[Any], dimensions: tuple[int, ...]) -> list[Any]:  # Any:
 
 @pytest.fixture(scope="module")
 def encoded() -> list[tuple[bytes, int, bytes]]:
-    """The bodies, the lengths of their headers, and the bytes of the tensors as Triton's client has them."""
+    """The bodies, the lengths of their headers, and the bytes of the tensors as Triton's client has
+    them."""
     python = triton_python()
     if not python.exists():
         pytest.skip("Triton's client is required: python -m tools.devcluster test-servers")
     given = json.dumps([("x", shape, datatype, values) for datatype, shape, values in worlds()])
-    done = subprocess.run([str(python), "-c", ENCODE], input=given, capture_output=True, text=True, check=True)
-    return [(b64decode(body), length, b64decode(raw)) for body, length, raw in json.loads(done.stdout)]
+    done = subprocess.run(
+        [str(python), "-c", ENCODE], input=given, capture_output=True, text=True, check=True
+    )
+    return [
+        (b64decode(body), length, b64decode(raw)) for body, length, raw in json.loads(done.stdout)
+    ]
 
 
-@pytest.mark.parametrize("at", range(len(worlds())), ids=[f"{kind}-{len(shape)}" for kind, shape, _ in worlds()])
-def test_a_request_has_the_bytes_of_tritons_client(encoded: list[tuple[bytes, int, bytes]], at: int) -> None:
+@pytest.mark.parametrize(
+    "at", range(len(worlds())), ids=[f"{kind}-{len(shape)}" for kind, shape, _ in worlds()]
+)
+def test_a_request_has_the_bytes_of_tritons_client(
+    encoded: list[tuple[bytes, int, bytes]], at: int
+) -> None:
     datatype, shape, values = worlds()[at]
     body, length, raw = encoded[at]
     records = JsonRecords([orjson.dumps({"v": one}) for one in nested(values, shape[1:])])
-    given = {"name": "x", "columns": ["v"], "datatype": datatype, "shape": [-1, *shape[1:]] if shape else []}
+    given = {
+        "name": "x",
+        "columns": ["v"],
+        "datatype": datatype,
+        "shape": [-1, *shape[1:]] if shape else [],
+    }
     signature = signature_of(Tensors.model_validate({"inputs": [given]}), None, "", target="")
     tensor = tensor_of(records, signature.inputs[0], is_json=False)
     parts, headers = rest_messages.encode_bytes([tensor], signature)
@@ -83,7 +98,9 @@ def test_a_request_has_the_bytes_of_tritons_client(encoded: list[tuple[bytes, in
     start = int(headers[rest_messages.HEADER_LENGTH])
     assert own[start:] == body[length:]
     assert orjson.loads(own[:start])["inputs"] == orjson.loads(body[:length])["inputs"]
-    request = messages.ModelInferRequest.FromString(grpc_messages.infer_request("m", [tensor], signature))
+    request = messages.ModelInferRequest.FromString(
+        grpc_messages.infer_request("m", [tensor], signature)
+    )
     assert list(request.raw_input_contents) == [raw]
     found = from_raw(raw, datatype, count=len(values))
     if datatype == "BYTES":
@@ -111,7 +128,9 @@ json.dump([outputs, base64.b64encode(tensor.SerializeToString()).decode()], sys.
 def test_a_requested_classification_is_that_of_tritons_client() -> None:
     if not (python := triton_python()).exists():
         pytest.skip("Triton's client is required: python -m tools.devcluster test-servers")
-    done = subprocess.run([str(python), "-c", REQUESTED], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [str(python), "-c", REQUESTED], capture_output=True, text=True, check=True
+    )
     outputs, tensor = json.loads(done.stdout)
     given = {
         "inputs": [{"name": "x", "columns": ["v"]}],
@@ -124,7 +143,9 @@ def test_a_requested_classification_is_that_of_tritons_client() -> None:
     assert orjson.loads(rest_messages.encode_json([sent], signature))["outputs"] == [
         {"name": "y", "parameters": {"classification": 3}}
     ]
-    request = messages.ModelInferRequest.FromString(grpc_messages.infer_request("m", [sent], signature))
+    request = messages.ModelInferRequest.FromString(
+        grpc_messages.infer_request("m", [sent], signature)
+    )
     assert [one.SerializeToString() for one in request.outputs] == [b64decode(tensor)]
 
 
@@ -140,7 +161,9 @@ def test_parameters_are_sent_with_inputs_and_requests() -> None:
     head = orjson.loads(first)
     assert head["parameters"] == {**parameters, "binary_data_output": True}
     assert head["inputs"][0]["parameters"] == {**parameters, "binary_data_size": 4}
-    request = messages.ModelInferRequest.FromString(grpc_messages.infer_request("m", [tensor], signature))
+    request = messages.ModelInferRequest.FromString(
+        grpc_messages.infer_request("m", [tensor], signature)
+    )
     for found in (request.parameters, request.inputs[0].parameters):
         assert found["content_type"].string_param == "x"
         assert found["sequence"].int64_param == 5

@@ -1,4 +1,5 @@
-"""Every kind of column through every reader and writer, in every way: no value becomes another one."""
+"""Every kind of column through every reader and writer, in every way: no value becomes another
+one."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,7 +26,9 @@ async def lab(tmp_path: Path, postgres: Postgres) -> AsyncIterator[Lab]:
 @pytest.mark.parametrize(
     ("reader", "writer"),
     [
-        pytest.param(reader, writer, marks=[] if (reader, writer) in QUICK else pytest.mark.thorough)
+        pytest.param(
+            reader, writer, marks=[] if (reader, writer) in QUICK else pytest.mark.thorough
+        )
         for reader in READERS
         for writer in WRITERS
     ],

@@ -1,4 +1,5 @@
-"""Values of placeholders in the paths, keys and URLs of real stores: each names exactly the place that it says, and no other."""
+"""Values of placeholders in the paths, keys and URLs of real stores: each names exactly the place
+that it says, and no other."""
 
 import json
 from typing import Any
@@ -33,7 +34,9 @@ ROWS = b"[1, 2]\n[3, 4]\n"
 Storage = dict[str, Any]  # Any: free-form storage
 
 
-def resolve_storage(input_: Storage, output: Storage, parameters: dict[str, str]) -> tuple[Storage, Storage]:
+def resolve_storage(
+    input_: Storage, output: Storage, parameters: dict[str, str]
+) -> tuple[Storage, Storage]:
     """Both ends of a run with these parameters, as its launch resolves them."""
     storage = {"input": input_, "output": output}
     spec = {"kserve": {"modelUrl": "http://model/v2/models/sum/infer"}, "storage": storage}
@@ -41,7 +44,9 @@ def resolve_storage(input_: Storage, output: Storage, parameters: dict[str, str]
     assert config_problems(config) == ()
     interval = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
     given = {"configRef": {"name": "c"}, "parameters": parameters, "interval": interval}
-    found = resolve(parse_run({"metadata": {"name": "r"}, "spec": given}), config, is_our_runner=True)
+    found = resolve(
+        parse_run({"metadata": {"name": "r"}, "spec": given}), config, is_our_runner=True
+    )
     assert found.problems == ()
     return found.input, found.output
 
@@ -68,7 +73,9 @@ async def test_a_value_is_one_part_of_a_key(file: Machine, s3: S3Server, value: 
     for end in ("input", "output"):
         credentials(file.folder / "endpoints" / end)
     file.contract["input"], file.contract["output"] = resolve_storage(
-        {"s3": s3.spec("in/$(params.day)/rows.jsonl")}, {"s3": s3.spec("out/$(params.day)")}, {"day": value}
+        {"s3": s3.spec("in/$(params.day)/rows.jsonl")},
+        {"s3": s3.spec("out/$(params.day)")},
+        {"day": value},
     )
     await file.success("2 of 2 records predicted")
     assert [one.name for one in (s3.bucket / "out").iterdir()] == [value]
@@ -77,7 +84,9 @@ async def test_a_value_is_one_part_of_a_key(file: Machine, s3: S3Server, value: 
 
 
 @pytest.mark.parametrize("value", VALUES)
-async def test_a_value_is_one_part_of_a_path_and_one_value_of_a_query(file: Machine, value: str) -> None:
+async def test_a_value_is_one_part_of_a_path_and_one_value_of_a_query(
+    file: Machine, value: str
+) -> None:
     asked: list[tuple[str, dict[str, str]]] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -88,7 +97,9 @@ async def test_a_value_is_one_part_of_a_path_and_one_value_of_a_query(file: Mach
     application.router.add_get("/in/{day:[^/]+}/rows.jsonl", answer)
     async with serving(application) as address:
         url = f"{address}/in/$(params.day)/rows.jsonl?day=$(params.day)&x=1"
-        file.contract["input"], _ = resolve_storage({"http": {"url": url}}, file.contract["output"], {"day": value})
+        file.contract["input"], _ = resolve_storage(
+            {"http": {"url": url}}, file.contract["output"], {"day": value}
+        )
         ended = await file.pod()
     assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
     assert set(map(str, asked)) == {str((value, {"day": value, "x": "1"}))}

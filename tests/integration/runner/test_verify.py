@@ -16,7 +16,9 @@ HANGING = 3600.0
 
 @pytest.fixture(autouse=True)
 def rows(file: Machine) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(100)))
+    (file.input / "data" / "rows.jsonl").write_text(
+        "".join(f"[{index}, 1]\n" for index in range(100))
+    )
 
 
 async def verified(machine: Machine, *words: str) -> tuple[int | None, OutputFinding | None, str]:

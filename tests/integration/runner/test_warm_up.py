@@ -1,4 +1,5 @@
-"""The program of the init container, against real HTTP servers on loopback that wake up as KServe's do."""
+"""The program of the init container, against real HTTP servers on loopback that wake up as KServe's
+do."""
 
 import asyncio
 import ssl
@@ -30,7 +31,8 @@ Answer = Callable[[int], tuple[int, str]]
 async def server(
     answer: Answer, *, tls: ssl.SSLContext | None = None, known: str = ""
 ) -> AsyncIterator[tuple[str, list[str]]]:
-    """A server with that behaviour, on all paths or on the known one only: its URL and the paths that were requested."""
+    """A server with that behaviour, on all paths or on the known one only: its URL and the paths
+    that were requested."""
     paths: list[str] = []
 
     async def respond(request: web.Request) -> web.Response:
@@ -49,7 +51,9 @@ def settings() -> Settings:
 
 
 def waiting_for(model: Model, seen: Seen) -> asyncio.Task[None]:
-    return asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pauses=Backoff(0.01, 5)))
+    return asyncio.create_task(
+        wait_until_ready(model, settings(), seen=seen, pauses=Backoff(0.01, 5))
+    )
 
 
 async def warm_up(url: str, *, model_name: str = "iris", **model: str) -> None:
@@ -64,8 +68,17 @@ async def test_a_model_that_is_ready_is_asked_several_times() -> None:
 
 
 async def test_answers_of_a_proxy_and_of_a_model_that_loads_are_part_of_waking_up() -> None:
-    waking = [(503, "no healthy upstream"), (502, ""), (504, ""), (200, '{"ready": false}'), (404, "")]
-    async with server(lambda at: waking[at] if at < len(waking) else (200, '{"ready": true}')) as (url, paths):
+    waking = [
+        (503, "no healthy upstream"),
+        (502, ""),
+        (504, ""),
+        (200, '{"ready": false}'),
+        (404, ""),
+    ]
+    async with server(lambda at: waking[at] if at < len(waking) else (200, '{"ready": true}')) as (
+        url,
+        paths,
+    ):
         await warm_up(url)
     assert len(paths) == len(waking) + IN_A_ROW
 
@@ -146,7 +159,9 @@ async def test_a_server_that_is_started_by_the_first_request_is_waited_for() -> 
 async def test_a_model_over_grpc_is_asked_whether_it_is_ready() -> None:
     async with grpc_contents() as world:
         world.server.failure = "busy"
-        model = Model(model_url=f"grpc://{world.server.url}", model_name="sum", protocol_version="grpc-v2")
+        model = Model(
+            model_url=f"grpc://{world.server.url}", model_name="sum", protocol_version="grpc-v2"
+        )
         seen = Seen()
         running = waiting_for(model, seen)
         await until(lambda: seen.last.endswith("the model is not ready"))
@@ -157,7 +172,9 @@ async def test_a_model_over_grpc_is_asked_whether_it_is_ready() -> None:
     assert seen.last == f"grpc://{world.server.url}: the model is ready"
 
 
-async def test_a_grpc_server_that_is_down_is_waited_for_and_one_on_a_refused_address_is_not() -> None:
+async def test_a_grpc_server_that_is_down_is_waited_for_and_one_on_a_refused_address_is_not() -> (
+    None
+):
     model = Model(model_url="grpc://127.0.0.1:9", model_name="sum", protocol_version="grpc-v2")
     seen = Seen()
     running = waiting_for(model, seen)
@@ -168,8 +185,14 @@ async def test_a_grpc_server_that_is_down_is_waited_for_and_one_on_a_refused_add
 
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
-    "a redirect": (b"307 Moved\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n", "status 307"),
-    "a huge body": (b"200 OK\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 5_000_000, "more than 4194304"),
+    "a redirect": (
+        b"307 Moved\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n",
+        "status 307",
+    ),
+    "a huge body": (
+        b"200 OK\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 5_000_000,
+        "more than 4194304",
+    ),
     "endless headers": (b"200 OK\r\nX: " + b"x" * 5_000_000, "not valid HTTP/1.1"),
     "garbage": (b"\x00\xff\x1b[31m" * 100 + b"\r\n\r\n", "invalid"),
 }
@@ -177,7 +200,9 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("answer", HOSTILE)
-async def test_of_whatever_a_server_answers_little_is_read_and_one_line_is_shown(answer: str) -> None:
+async def test_of_whatever_a_server_answers_little_is_read_and_one_line_is_shown(
+    answer: str,
+) -> None:
     sent, shown = HOSTILE[answer]
     seen = Seen()
     async with raw_server(b"HTTP/1.1 " + sent) as (url, requests):
@@ -205,7 +230,9 @@ async def test_an_address_and_a_name_of_thousands_of_characters_are_reported_sho
 
 async def run_program(machine: Machine, url: str, *, seconds: float, **environment: str) -> Ended:
     machine.contract["kserve"] = {"modelUrl": url, "modelName": "iris"}
-    return await machine.process("runner.warm_up", INFERRUN_WARM_UP_SECONDS=str(seconds), **environment)
+    return await machine.process(
+        "runner.warm_up", INFERRUN_WARM_UP_SECONDS=str(seconds), **environment
+    )
 
 
 async def test_the_program_ends_when_the_model_is_ready(machine: Machine) -> None:
@@ -213,10 +240,15 @@ async def test_the_program_ends_when_the_model_is_ready(machine: Machine) -> Non
         ended = await run_program(machine, url, seconds=60)
     assert (ended.code, ended.message) == (0, "the model is ready")
     seen = latest_line(WarmUp, ended.stdout.splitlines()[0])
-    assert str(seen) == f"{url}/v2/models/iris/ready: status 503; the Pod gives up after 60 s (kserve.warmUpSeconds)"
+    assert (
+        str(seen)
+        == f"{url}/v2/models/iris/ready: status 503; the Pod gives up after 60 s (kserve.warmUpSeconds)"
+    )
 
 
-async def test_the_program_gives_up_at_its_limit_and_says_what_it_saw_last(machine: Machine) -> None:
+async def test_the_program_gives_up_at_its_limit_and_says_what_it_saw_last(
+    machine: Machine,
+) -> None:
     async with server(lambda _: (503, "")) as (url, _):
         ended = await run_program(machine, url, seconds=3)
     assert ended.code == 4

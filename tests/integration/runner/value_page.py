@@ -1,6 +1,8 @@
-"""`python -m tests.integration.runner.value_page [--record]`: the whole table of values, with its judges and counts.
+"""`python -m tests.integration.runner.value_page [--record]`: the whole table of values, with its
+judges and counts.
 
-DuckDB and psycopg judge every cell; polars and Spark compare type and values of results in Parquet with the input in Parquet.
+DuckDB and psycopg judge every cell; polars and Spark compare type and values of results in Parquet
+with the input in Parquet.
 """
 
 import argparse
@@ -23,7 +25,15 @@ from tests.foreign.environments import provide
 from tests.foreign.software import all_software
 from tests.integration.runner.kinds import KINDS
 from tests.integration.runner.postgres_server import postgres_server
-from tests.integration.runner.value_table import READERS, WAYS, WRITERS, Lab, Outcome, echo_server, outcomes_of
+from tests.integration.runner.value_table import (
+    READERS,
+    WAYS,
+    WRITERS,
+    Lab,
+    Outcome,
+    echo_server,
+    outcomes_of,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "contributing" / "interop.md"
 Cells = Mapping[tuple[str, str, str, str], Outcome]
@@ -71,7 +81,9 @@ def ask_polars(pairs: Pairs) -> str:
             left = left.cast(polars.String)
         left, right = left.filter(is_valid), right.filter(is_valid)
         is_same = (
-            left.equals(right, check_dtypes=True, null_equal=True) if is_typed else left.to_list() == right.to_list()
+            left.equals(right, check_dtypes=True, null_equal=True)
+            if is_typed
+            else left.to_list() == right.to_list()
         )
         counts["equal" if is_same else "different"] += 1
         if not is_same:
@@ -97,11 +109,16 @@ def ask_spark(pairs: Pairs, folder: Path) -> str:
 
 def table_of(cells: Cells) -> list[str]:
     """Return a row for each reader and writer: records equal, with errors, and changed, by way."""
-    lines = ["| input | results | kinds | " + " | ".join(WAYS) + " |", "| --- | --- | ---: |" + " ---: |" * len(WAYS)]
+    lines = [
+        "| input | results | kinds | " + " | ".join(WAYS) + " |",
+        "| --- | --- | ---: |" + " ---: |" * len(WAYS),
+    ]
     for reader in READERS:
         for writer in WRITERS:
             chosen = {key: one for key, one in cells.items() if key[1:3] == (reader, writer)}
-            texts = [_counted([one for key, one in chosen.items() if key[3] == way]) for way in WAYS]
+            texts = [
+                _counted([one for key, one in chosen.items() if key[3] == way]) for way in WAYS
+            ]
             kinds = len({key[0] for key in chosen})
             lines.append(f"| {reader} | {writer} | {kinds} | " + " | ".join(texts) + " |")
     return lines
@@ -111,7 +128,10 @@ def _counted(outcomes: Sequence[Outcome]) -> str:
     if not outcomes:
         return "–"
     equal, errors = sum(one.equal for one in outcomes), sum(one.errors for one in outcomes)
-    changed, refused = sum(len(one.changed) for one in outcomes), sum(bool(one.refused) for one in outcomes)
+    changed, refused = (
+        sum(len(one.changed) for one in outcomes),
+        sum(bool(one.refused) for one in outcomes),
+    )
     return f"{equal}, {errors}, {changed}{f' ({refused} refused)' if refused else ''}"
 
 
@@ -133,7 +153,9 @@ def main() -> int:
         "",
         f"{len(cells)} cells, {equal} values equal, {len(changed)} changed.",
     ]
-    sys.stdout.write("\n".join([*lines, *map(str, changed), *map(": ".join, judges.items())]) + "\n")
+    sys.stdout.write(
+        "\n".join([*lines, *map(str, changed), *map(": ".join, judges.items())]) + "\n"
+    )
     if given.record:
         PAGE.write_text(replace_section(PAGE.read_text(), name="values", content="\n".join(lines)))
     return 1 if changed else 0

@@ -1,7 +1,9 @@
-"""The table of values: a column of each kind, through each reader and writer, copied, fed, in a prompt, chained and retried.
+"""The table of values: a column of each kind, through each reader and writer, copied, fed, in a
+prompt, chained and retried.
 
-DuckDB reads the input and the results (psycopg those in PostgreSQL), and says whether a value is another one. A record may have an
-error instead of a value, and a run may be refused before it sends a request: both are counted. Nothing else may happen.
+DuckDB reads the input and the results (psycopg those in PostgreSQL), and says whether a value is
+another one. A record may have an error instead of a value, and a run may be refused before it sends
+a request: both are counted. Nothing else may happen.
 """
 
 import base64
@@ -40,7 +42,8 @@ _CSV = "all_varchar = true, header = true, nullstr = '', allow_quoted_nulls = fa
 
 @dataclass
 class Echo:
-    """A V2 server whose output is its input, in JSON or bytes, and an OpenAI server whose answer is the prompt."""
+    """A V2 server whose output is its input, in JSON or bytes, and an OpenAI server whose answer is
+    the prompt."""
 
     url: str = ""
     datatype: str = "INT64"
@@ -77,22 +80,41 @@ class Echo:
         if self.rejected in rows:
             return web.json_response({"error": "rejected"}, status=400)
         given, raw = parts.get("v", parts["x"])
-        output = {"name": "o" if "v" in parts else "x", "datatype": given["datatype"], "shape": given["shape"]}
+        output = {
+            "name": "o" if "v" in parts else "x",
+            "datatype": given["datatype"],
+            "shape": given["shape"],
+        }
         if "data" in given:
-            return web.json_response({"model_name": "echo", "outputs": [{**output, "data": given["data"]}]})
+            return web.json_response(
+                {"model_name": "echo", "outputs": [{**output, "data": given["data"]}]}
+            )
         output["parameters"] = {"binary_data_size": len(raw)}
         text = json.dumps({"model_name": "echo", "outputs": [output]}).encode()
-        headers = {"Inference-Header-Content-Length": str(len(text)), "Content-Type": "application/octet-stream"}
+        headers = {
+            "Inference-Header-Content-Length": str(len(text)),
+            "Content-Type": "application/octet-stream",
+        }
         return web.Response(body=text + raw, headers=headers)
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Return the prompt."""
         self.requests += 1
         prompt = (await request.json())["messages"][-1]["content"]
-        choice = {"index": 0, "message": {"role": "assistant", "content": prompt}, "finish_reason": "stop"}
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": prompt},
+            "finish_reason": "stop",
+        }
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         return web.json_response(
-            {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+            {
+                "id": "1",
+                "object": "chat.completion",
+                "model": "m",
+                "choices": [choice],
+                "usage": usage,
+            }
         )
 
 
@@ -102,7 +124,9 @@ async def echo_server() -> AsyncIterator[Echo]:
     echo = Echo()
 
     async def describe_server(_: web.Request) -> web.StreamResponse:
-        return web.json_response({"name": "echo", "extensions": ["binary_tensor_data"] * echo.is_binary})
+        return web.json_response(
+            {"name": "echo", "extensions": ["binary_tensor_data"] * echo.is_binary}
+        )
 
     async def say_ready(_: web.Request) -> web.StreamResponse:
         return web.json_response({"ready": True})
@@ -145,14 +169,21 @@ class Lab:
     name: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     """In names of tables and runs, because several of them share a database."""
     pairs: list[tuple[str, str, str, str, str, list[str]]] = field(default_factory=list)
-    """Kind, reader, way, a Parquet file with the input, and the column and the Parquet files of the results, for other judges."""
+    """Kind, reader, way, a Parquet file with the input, and the column and the Parquet files of the
+    results, for other judges."""
 
     def machine(self, **contract: Any) -> Machine:  # Any: JSON
         """Return the folders of another run."""
         self.runs += 1
         uid = f"{self.name}-5fe0-4c9e-a8bc-{self.runs:012d}"
         kserve = {"modelName": "echo", "modelUrl": self.echo.url, "protocolVersion": "v2"}
-        given = {"jobId": uid, "runId": uid, "jobName": f"inf-values-{self.runs}", "kserve": kserve, **contract}
+        given = {
+            "jobId": uid,
+            "runId": uid,
+            "jobName": f"inf-values-{self.runs}",
+            "kserve": kserve,
+            **contract,
+        }
         return Machine(self.folder / str(self.runs), contract=given)
 
     def read(self, query: str, *given: object) -> list[tuple[Any, ...]]:  # Any: a row
@@ -160,8 +191,12 @@ class Lab:
         return self.judge.execute(query, given or None).fetchall()
 
 
-def write_input(lab: Lab, machine: Machine, kind: Kind, reader: str) -> tuple[list[Cell], dict[str, Any]]:  # Any: JSON
-    """Write a column with the number of each row; return what DuckDB reads of it, and the storage object of the input.
+# Any: JSON
+def write_input(
+    lab: Lab, machine: Machine, kind: Kind, reader: str
+) -> tuple[list[Cell], dict[str, Any]]:
+    """Write a column with the number of each row; return what DuckDB reads of it, and the storage
+    object of the input.
 
     Raises NotImplementedError for a kind that the format does not have.
     """
@@ -172,9 +207,13 @@ def write_input(lab: Lab, machine: Machine, kind: Kind, reader: str) -> tuple[li
     twin = machine.folder / "twin.parquet"
     parquet.write_table(table, twin)
     query = f"select x, v from read_parquet('{twin}')"  # noqa: S608  own path
-    truth: list[Cell] = [text for (text,) in lab.read(f"select v::varchar from ({query}) order by x")]  # noqa: S608
+    truth: list[Cell] = [
+        text
+        for (text,) in lab.read(f"select v::varchar from ({query}) order by x")  # noqa: S608
+    ]
     path = machine.input / f"rows.{reader}"
-    place: dict[str, Any] = {"file": {"claimName": "given", "path": path.name, "format": reader}}  # Any: JSON
+    # Any: JSON
+    place: dict[str, Any] = {"file": {"claimName": "given", "path": path.name, "format": reader}}
     match reader:
         case "parquet":
             parquet.write_table(table, path)
@@ -238,12 +277,14 @@ def output_of(lab: Lab, machine: Machine, writer: str) -> dict[str, Any]:  # Any
 
 
 def results_of(lab: Lab, machine: Machine, kind: Kind, column: str) -> list[tuple[Cell, bool]]:
-    """Return a column of the results as the judge reads it, and whether each record has an error."""
+    """Return a column of the results as the judge reads it, and whether each record has an
+    error."""
     label, spec = next(iter(machine.contract["output"].items()))
     if label == "sql":
         assert lab.postgres is not None
         with lab.postgres.connect() as connection:
-            set_json_loads(partial(json.loads, parse_float=str), connection)  # psycopg rounds the numbers of JSON
+            # psycopg rounds the numbers of JSON
+            set_json_loads(partial(json.loads, parse_float=str), connection)
             query = f"select {column}, error is not null from {spec['table']} order by index"  # noqa: S608  own names
             rows = connection.execute(query).fetchall()
         return [(_cast(lab, value, kind), bad) for value, bad in rows]
@@ -252,18 +293,25 @@ def results_of(lab: Lab, machine: Machine, kind: Kind, column: str) -> list[tupl
         case "parquet":
             source = f"read_parquet({parts})"
         case "arrow":
-            twin = machine.folder / "results.parquet"  # DuckDB reads no Arrow files, and not all types of Arrow
-            parquet.write_table(pa.concat_tables([ipc.open_file(part).read_all() for part in parts]), twin)
+            # DuckDB reads no Arrow files, and not all types of Arrow
+            twin = machine.folder / "results.parquet"
+            parquet.write_table(
+                pa.concat_tables([ipc.open_file(part).read_all() for part in parts]), twin
+            )
             source = f"read_parquet('{twin}')"
         case "jsonl":
             lines = [line for part in parts for line in Path(part).read_text().splitlines()]
-            return [(_cast_json(lab, line, column, kind), "error" in json.loads(line)) for line in lines]
+            return [
+                (_cast_json(lab, line, column, kind), "error" in json.loads(line)) for line in lines
+            ]
         case _:
             query = f"select {column}, error is not null from read_csv({parts}, {_CSV}) order by index::int"  # noqa: S608
             cells = lab.read(query)
             return [(_cast_text(lab, text, kind), bad) for text, bad in cells]
     try:
-        return lab.read(f"select {column}::{kind.duckdb}::varchar, error is not null from {source} order by index")  # noqa: S608
+        return lab.read(
+            f"select {column}::{kind.duckdb}::varchar, error is not null from {source} order by index"  # noqa: S608
+        )
     except duckdb.Error:
         rows = lab.read(f"select {column}, error is not null from {source} order by index")  # noqa: S608  own columns
         return [(_cast(lab, value, kind), bad) for value, bad in rows]
@@ -284,10 +332,13 @@ def _cast_json(lab: Lab, line: str, column: str, kind: Kind) -> Cell:
     """Cast a member of a line."""
     if kind.duckdb == "BLOB":
         value = json.loads(line).get(column)
-        content = base64.b64decode(value["b64"]) if isinstance(value, dict) else value and value.encode()
+        content = (
+            base64.b64decode(value["b64"]) if isinstance(value, dict) else value and value.encode()
+        )
         return _one(lab, "select ?::blob::varchar", content)
     arrow = "->" if kind.nested else "->>"
-    exact = json.dumps(json.loads(line, parse_float=str))  # DuckDB rounds the numbers of JSON, and casts texts exactly
+    # DuckDB rounds the numbers of JSON, and casts texts exactly
+    exact = json.dumps(json.loads(line, parse_float=str))
     return _one(lab, f"select ((?::json){arrow}'$.{column}')::{kind.duckdb}::varchar", exact)
 
 
@@ -319,12 +370,15 @@ def compare(truth: Sequence[Cell], found: Sequence[tuple[Cell, bool]]) -> Outcom
         elif cell == right:
             outcome.equal += 1
         else:
-            outcome.changed.append(f"{right!r} became {cell!r}{' beside an error' if is_error else ''}")
+            outcome.changed.append(
+                f"{right!r} became {cell!r}{' beside an error' if is_error else ''}"
+            )
     return outcome
 
 
 async def outcomes_of(lab: Lab, kind: Kind, reader: str, writer: str) -> dict[str, Outcome]:
-    """Execute the runs of a kind, and return what became of it by way; empty if the format lacks the kind."""
+    """Execute the runs of a kind, and return what became of it by way; empty if the format lacks
+    the kind."""
     machine = lab.machine()
     try:
         truth, place = write_input(lab, machine, kind, reader)
@@ -354,14 +408,18 @@ class _Trial:
 
     @property
     def copied(self) -> Kind:
-        """What copies are compared as: CSV has only texts, and DuckDB writes bytes to JSON as texts."""
+        """What copies are compared as: CSV has only texts, and DuckDB writes bytes to JSON as
+        texts."""
         is_text = self.reader == "csv" or (self.reader == "jsonl" and self.kind.duckdb == "BLOB")
         return replace(self.kind, duckdb="VARCHAR") if is_text else self.kind
 
     async def copy_and_chain(self) -> None:
         """Copy the column, and copy it again from the results."""
         self.lab.echo.datatype, self.lab.echo.rejected = "", None
-        copying = {"passThroughColumns": ["v"], "output": output_of(self.lab, self.given, self.writer)}
+        copying = {
+            "passThroughColumns": ["v"],
+            "output": output_of(self.lab, self.given, self.writer),
+        }
         self.given.contract |= {"input": self.place, "tensors": _TENSORS_OF_ROWS, **copying}
         ended = await self.execute("copied", self.given)
         if ended.code != 0 or ended.result.output is None:
@@ -370,12 +428,16 @@ class _Trial:
         _mount(chained, self.given, "output")
         earlier = {key: self.given.contract[key] for key in ("runId", "jobName", "output")}
         earlier |= {"name": "first", "manifestSha256": ended.result.output.sha256}
-        chained.contract |= {"inputRun": earlier, "output": output_of(self.lab, chained, self.writer)}
+        chained.contract |= {
+            "inputRun": earlier,
+            "output": output_of(self.lab, chained, self.writer),
+        }
         chained.contract["tensors"] = {"inputs": [{"name": "x", "columns": ["prediction"]}]}
         await self.execute("chained", chained)
 
     async def feed_and_retry(self) -> None:
-        """Feed the column to a model that returns it and rejects the first row, and retry the run with one that does not."""
+        """Feed the column to a model that returns it and rejects the first row, and retry the run
+        with one that does not."""
         echo = self.lab.echo
         echo.datatype, echo.shape, echo.rejected, echo.is_binary = (
             self.kind.fed,
@@ -386,7 +448,9 @@ class _Trial:
         fed = self.lab.machine(input=self.place)
         _mount(fed, self.given, "input")
         fed.contract["output"] = output_of(self.lab, fed, self.writer)
-        fed.contract["tensors"] = {"inputs": [{"name": "x", "columns": ["x"]}, {"name": "v", "columns": ["v"]}]}
+        fed.contract["tensors"] = {
+            "inputs": [{"name": "x", "columns": ["x"]}, {"name": "v", "columns": ["v"]}]
+        }
         ended = await self.execute("fed", fed)
         echo.rejected = None
         if ended.code == 0 and self.writer != "sql":
@@ -397,7 +461,11 @@ class _Trial:
         """Put the column into a prompt, which the model returns."""
         prompt = self.lab.machine(input=self.place, request={"prompt": "{{ v }}"})
         _mount(prompt, self.given, "input")
-        prompt.contract["kserve"] = {"modelName": "m", "modelUrl": self.lab.echo.url, "protocolVersion": "openai"}
+        prompt.contract["kserve"] = {
+            "modelName": "m",
+            "modelUrl": self.lab.echo.url,
+            "protocolVersion": "openai",
+        }
         prompt.contract["output"] = output_of(self.lab, prompt, "jsonl")
         await self.execute("prompt", prompt)
 
@@ -412,15 +480,21 @@ class _Trial:
         ):
             self.outcomes[way] = Outcome(refused=ended.message)
         else:
-            self.outcomes[way] = Outcome(changed=[f"exit code {ended.code} after requests: {ended.message}"])
+            self.outcomes[way] = Outcome(
+                changed=[f"exit code {ended.code} after requests: {ended.message}"]
+            )
         return ended
 
     def right(self, way: str) -> list[Cell]:
-        """Return what a way has to lead to: numbers that are fed are compared as such, and null is nothing in a prompt."""
+        """Return what a way has to lead to: numbers that are fed are compared as such, and null is
+        nothing in a prompt."""
         if way == "prompt":
             return ["" if one is None else one for one in self.truth]
         if way in ("fed", "retried") and self.reader == "csv":
-            return [_one(self.lab, f"select ?::{self.kind.duckdb}::varchar", text) for text in self.truth]
+            return [
+                _one(self.lab, f"select ?::{self.kind.duckdb}::varchar", text)
+                for text in self.truth
+            ]
         return self.truth
 
     def found(self, way: str, machine: Machine) -> list[tuple[Cell, bool]]:

@@ -1,4 +1,5 @@
-"""Small file systems, for tests of full and read-only volumes. Tests are skipped if mounting is not permitted."""
+"""Small file systems, for tests of full and read-only volumes. Tests are skipped if mounting is not
+permitted."""
 
 import asyncio
 import subprocess

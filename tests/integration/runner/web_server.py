@@ -1,4 +1,5 @@
-"""A web server with one file, with or without ranges, on loopback, in a thread of its own: the store's requests block."""
+"""A web server with one file, with or without ranges, on loopback, in a thread of its own: the
+store's requests block."""
 
 import asyncio
 import hashlib
@@ -25,10 +26,14 @@ async def web_server(
 ) -> AsyncIterator[str]:
     """Serve the content `body`; the address is yielded."""
     seen = requests or Requests()
-    handler = type("Handler", (_Handler,), {"served": served, "has_ranges": has_ranges, "requests": seen})
+    handler = type(
+        "Handler", (_Handler,), {"served": served, "has_ranges": has_ranges, "requests": seen}
+    )
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -48,7 +53,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.requests.headers.append(dict(self.headers))
         if self.requests.failures:
             status = self.requests.failures.pop(0)
-            self._respond(status, b"", {"Location": "//login.example/sign-in?token=s1gned"} if status == 302 else {})
+            self._respond(
+                status,
+                b"",
+                {"Location": "//login.example/sign-in?token=s1gned"} if status == 302 else {},
+            )
             return
         body = self.served["body"]
         etag = f'"{hashlib.sha256(body).hexdigest()}"'
@@ -62,7 +71,9 @@ class _Handler(BaseHTTPRequestHandler):
             part = body[int(start) : int(end) + 1]
             place = f"bytes {start}-{int(start) + len(part) - 1}/{len(body)}"
             self._respond(
-                206 if part else 416, part, {"ETag": etag, "Content-Range": place if part else f"bytes */{len(body)}"}
+                206 if part else 416,
+                part,
+                {"ETag": etag, "Content-Range": place if part else f"bytes */{len(body)}"},
             )
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name

@@ -1,4 +1,5 @@
-"""A shim and a worker that serve one namespace. No config exists, so every run stays in progress until a test ends it."""
+"""A shim and a worker that serve one namespace. No config exists, so every run stays in progress
+until a test ends it."""
 
 from tests.integration.entry.conftest import served, temporal
 from tests.integration.shim.conftest import (

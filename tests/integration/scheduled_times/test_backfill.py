@@ -1,4 +1,5 @@
-"""A back-fill starts the runs of a schedule for past times: each once, a few at a time, whatever happens to its workflow."""
+"""A back-fill starts the runs of a schedule for past times: each once, a few at a time, whatever
+happens to its workflow."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -48,7 +49,9 @@ class Nightly:
     async def apply(self, name: str, spec: Given) -> InferenceRun:
         return await apply(self.api, self.namespace, name, spec)
 
-    async def back_fill(self, name: str = "march", *, suspend: bool = False, **more: Any) -> InferenceRun:
+    async def back_fill(
+        self, name: str = "march", *, suspend: bool = False, **more: Any
+    ) -> InferenceRun:
         given = {"schedule": "nightly", **DAYS, **more}
         return await self.apply(name, {"backfill": given, **({"suspend": True} if suspend else {})})
 
@@ -68,7 +71,9 @@ class Nightly:
         await until(self.children, lambda found: name in found)
 
     async def end(self, name: str, status: Object | None = None) -> None:
-        await self.api.patch(RUNS, self.namespace, name, {"status": status or SUCCEEDED}, sub="status")
+        await self.api.patch(
+            RUNS, self.namespace, name, {"status": status or SUCCEEDED}, sub="status"
+        )
 
     async def annotate(self, name: str, **annotations: str) -> None:
         await self.api.patch(RUNS, self.namespace, name, {"metadata": {"annotations": annotations}})
@@ -76,7 +81,9 @@ class Nightly:
     async def run(self, name: str) -> InferenceRun:
         return parse_run(await self.api.get(RUNS, self.namespace, name))
 
-    async def status(self, backfill: InferenceRun, is_so: Callable[[InferenceRunStatus], object]) -> InferenceRunStatus:
+    async def status(
+        self, backfill: InferenceRun, is_so: Callable[[InferenceRunStatus], object]
+    ) -> InferenceRunStatus:
         """The status of the back-fill, once it is so."""
         await until(lambda: read(self.api, backfill), lambda run: is_so(run.status))
         return (await read(self.api, backfill)).status
@@ -137,10 +144,15 @@ async def test_times_that_have_a_run_are_skipped_and_the_newest_is_first(nightly
     assert (await nightly.ended(second)).message == "4 scheduled times: 3 succeeded, 1 skipped"
 
 
-async def test_a_run_that_ended_before_its_start_was_recorded_counts_as_started(nightly: Nightly) -> None:
+async def test_a_run_that_ended_before_its_start_was_recorded_counts_as_started(
+    nightly: Nightly,
+) -> None:
     """The worker died after it had created the run."""
     backfill = await nightly.back_fill(suspend=True, end="2026-03-01T23:00:00Z")
-    labels = {wellknown.LABEL_BACKFILL: backfill.metadata.uid, wellknown.LABEL_SCHEDULE_UID: nightly.uid}
+    labels = {
+        wellknown.LABEL_BACKFILL: backfill.metadata.uid,
+        wellknown.LABEL_SCHEDULE_UID: nightly.uid,
+    }
     await nightly.apply(NAMES[0], {"configRef": {"name": "absent"}})
     await nightly.api.patch(RUNS, nightly.namespace, NAMES[0], {"metadata": {"labels": labels}})
     await nightly.end(NAMES[0])
@@ -156,7 +168,8 @@ async def test_a_run_that_ends_while_no_shim_runs_is_counted(
     assert served.is_ready
     async with start_shim():
         nightly = await create_nightly(api, namespace)
-        backfill = await nightly.back_fill("past", end="2026-03-01T23:00:00Z")  # listed after its runs
+        # listed after its runs
+        backfill = await nightly.back_fill("past", end="2026-03-01T23:00:00Z")
         await nightly.status(backfill, lambda status: status.phase == "Running")
         assert list(await nightly.children()) == NAMES[:1]
     await nightly.end(NAMES[0])
@@ -170,7 +183,9 @@ async def test_it_is_suspended_resumed_and_cancelled(nightly: Nightly) -> None:
     await edit(nightly.api, backfill, suspend=True)
     await nightly.status(backfill, lambda status: status.phase == "Suspended")
     await nightly.end(NAMES[0])
-    await nightly.status(backfill, lambda status: status.backfill and status.backfill.succeeded == 1)
+    await nightly.status(
+        backfill, lambda status: status.backfill and status.backfill.succeeded == 1
+    )
     assert list(await nightly.children()) == NAMES[:1]
     await edit(nightly.api, backfill, suspend=False)
     await nightly.has_runs(2)
@@ -182,7 +197,9 @@ async def test_it_is_suspended_resumed_and_cancelled(nightly: Nightly) -> None:
     assert "1 succeeded, 1 failed" in (status.message or "")
 
 
-async def test_a_lost_workflow_costs_no_run_and_repeats_none(nightly: Nightly, temporal: Client) -> None:
+async def test_a_lost_workflow_costs_no_run_and_repeats_none(
+    nightly: Nightly, temporal: Client
+) -> None:
     backfill = await nightly.back_fill(concurrency=2)
     await nightly.has_runs(2)
     before = set((await nightly.children()).values())
@@ -197,15 +214,21 @@ async def test_a_lost_workflow_costs_no_run_and_repeats_none(nightly: Nightly, t
     assert before <= set((await nightly.children()).values())
 
 
-async def test_a_schedule_that_does_not_exist_is_waited_for(api: KubeClient, namespace: str, shim: Shim) -> None:
+async def test_a_schedule_that_does_not_exist_is_waited_for(
+    api: KubeClient, namespace: str, shim: Shim
+) -> None:
     assert shim.is_ready
     backfill = await apply(api, namespace, "march", {"backfill": {"schedule": "nightyl", **DAYS}})
     await until(lambda: read(api, backfill), lambda run: run.status.reason == "ScheduleNotFound")
     assert "'nightyl' does not exist" in ((await read(api, backfill)).status.message or "")
 
 
-async def test_the_client_back_fills_a_period_and_repeats_one_time(nightly: Nightly, plane: ControlPlane) -> None:
-    async with await AsyncClient.connect(namespace=nightly.namespace, kubeconfig=plane.kubeconfig) as client:
+async def test_the_client_back_fills_a_period_and_repeats_one_time(
+    nightly: Nightly, plane: ControlPlane
+) -> None:
+    async with await AsyncClient.connect(
+        namespace=nightly.namespace, kubeconfig=plane.kubeconfig
+    ) as client:
         first, last = parse("2026-03-01T02:00:00Z"), parse("2026-03-02T02:00:00Z")
         started = await client.backfill("nightly", start=first, end=last, concurrency=2)
         assert await nightly.has_runs(2) == NAMES[:2]

@@ -1,4 +1,5 @@
-"""Each scheduled time has one run or one recorded reason, whatever happens to the schedule in Temporal."""
+"""Each scheduled time has one run or one recorded reason, whatever happens to the schedule in
+Temporal."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -44,7 +45,9 @@ async def times(api: KubeClient, schedule: InferenceRun) -> ScheduledTimes:
 
 async def children(api: KubeClient, schedule: InferenceRun) -> list[Object]:
     selector = f"{wellknown.LABEL_SCHEDULE_UID}={schedule.metadata.uid}"
-    return list((await api.list(RUNS, schedule.metadata.namespace, labelSelector=selector))["items"])
+    return list(
+        (await api.list(RUNS, schedule.metadata.namespace, labelSelector=selector))["items"]
+    )
 
 
 def due(child: Object) -> datetime:
@@ -52,14 +55,19 @@ def due(child: Object) -> datetime:
 
 
 async def assert_complete(api: KubeClient, schedule: InferenceRun) -> ScheduledTimes:
-    """Each time since the creation, until the account ends, is in one counter; those that have started have a run."""
+    """Each time since the creation, until the account ends, is in one counter; those that have
+    started have a run."""
     account = await times(api, schedule)
     created = schedule.metadata.creation_timestamp
     assert created is not None
-    first = previous_time(OFTEN, time_zone="Etc/UTC", before=created + timedelta(seconds=5, microseconds=1))
+    first = previous_time(
+        OFTEN, time_zone="Etc/UTC", before=created + timedelta(seconds=5, microseconds=1)
+    )
     assert first is not None
     wanted = (account.until - first) // timedelta(seconds=5) + 1
-    counts = account.skipped + account.replaced + account.missed + account.suspended + account.rejected
+    counts = (
+        account.skipped + account.replaced + account.missed + account.suspended + account.rejected
+    )
     assert account.started + counts == wanted
     started = {due(child) for child in await children(api, schedule) if due(child) <= account.until}
     assert len(started) == account.started
@@ -102,9 +110,15 @@ async def test_times_at_which_the_schedule_is_suspended_or_invalid_are_recorded(
     schedule = await create(api, namespace, "often", schedule=OFTEN, concurrencyPolicy="Allow")
     await until(lambda: times(api, schedule), lambda found: found.started >= 1, seconds=SECONDS)
     await edit(api, schedule, suspend=True)
-    await until(lambda: read(api, schedule), lambda run: run.status.phase == "Suspended", seconds=SECONDS)
+    await until(
+        lambda: read(api, schedule), lambda run: run.status.phase == "Suspended", seconds=SECONDS
+    )
     await edit(api, schedule, suspend=False, timeZone="Nowhere/Here")
-    await until(lambda: read(api, schedule), lambda run: run.status.reason == "InvalidTimeZone", seconds=SECONDS)
+    await until(
+        lambda: read(api, schedule),
+        lambda run: run.status.reason == "InvalidTimeZone",
+        seconds=SECONDS,
+    )
     await until(lambda: _touched(api, schedule), lambda found: found.rejected >= 2, seconds=SECONDS)
     await edit(api, schedule, timeZone=None)
     before = (await times(api, schedule)).started
@@ -131,16 +145,25 @@ async def test_times_that_pass_while_the_schedule_does_not_exist_in_temporal_are
 ) -> None:
     assert served.is_ready
     schedule = await create(
-        api, namespace, "often", schedule=OFTEN, concurrencyPolicy=policy, startingDeadlineSeconds=20
+        api,
+        namespace,
+        "often",
+        schedule=OFTEN,
+        concurrencyPolicy=policy,
+        startingDeadlineSeconds=20,
     )
     async with start_shim(defaults=OFTEN_ALLOWED):
         await until(lambda: times(api, schedule), lambda found: found.started >= 1, seconds=SECONDS)
     await handle_of(temporal, schedule).delete()
     lost = datetime.now(UTC)
-    await until(lambda: times(api, schedule), lambda _: datetime.now(UTC) > lost + timedelta(seconds=35))
+    await until(
+        lambda: times(api, schedule), lambda _: datetime.now(UTC) > lost + timedelta(seconds=35)
+    )
     async with start_shim(defaults=OFTEN_ALLOWED):
         again = datetime.now(UTC)
-        await until(lambda: times(api, schedule), lambda found: found.until > again, seconds=SECONDS)
+        await until(
+            lambda: times(api, schedule), lambda found: found.until > again, seconds=SECONDS
+        )
     account = await assert_complete(api, schedule)
     assert account.missed >= 1
     if policy != "Forbid":
@@ -153,7 +176,9 @@ async def test_a_pause_in_temporal_is_reverted_and_said(
 ) -> None:
     assert shim.is_ready
     schedule = await create(api, namespace, "rarely", schedule=NEVER)
-    await until(lambda: read(api, schedule), lambda run: run.status.phase == "Scheduled", seconds=SECONDS)
+    await until(
+        lambda: read(api, schedule), lambda run: run.status.phase == "Scheduled", seconds=SECONDS
+    )
     handle = handle_of(temporal, schedule)
     await handle.pause(note="by hand")
     await touch(api, schedule)
@@ -162,7 +187,9 @@ async def test_a_pause_in_temporal_is_reverted_and_said(
         return (await handle.describe()).schedule.state.paused
 
     await until(is_paused, lambda paused: not paused, seconds=SECONDS)
-    await until(lambda: reasons(api, namespace), lambda found: "ScheduleRestored" in found, seconds=SECONDS)
+    await until(
+        lambda: reasons(api, namespace), lambda found: "ScheduleRestored" in found, seconds=SECONDS
+    )
 
 
 async def test_a_trigger_in_temporal_creates_a_run_with_the_latest_interval(
@@ -170,7 +197,9 @@ async def test_a_trigger_in_temporal_creates_a_run_with_the_latest_interval(
 ) -> None:
     assert shim.is_ready
     schedule = await create(api, namespace, "hourly", schedule="0 * * * *")
-    await until(lambda: read(api, schedule), lambda run: run.status.phase == "Scheduled", seconds=SECONDS)
+    await until(
+        lambda: read(api, schedule), lambda run: run.status.phase == "Scheduled", seconds=SECONDS
+    )
     await handle_of(temporal, schedule).trigger()
     await until(lambda: children(api, schedule), seconds=SECONDS)
     [child] = await children(api, schedule)
@@ -187,14 +216,21 @@ async def test_a_back_fill_in_temporal_creates_no_run_for_a_time_that_is_account
     assert shim.is_ready
     schedule = await create(api, namespace, "often", schedule=OFTEN)
     await until(lambda: times(api, schedule), lambda found: found.skipped >= 1, seconds=SECONDS)
-    skipped = next(one.time for one in (await times(api, schedule)).recent if one.outcome == "Skipped")
+    skipped = next(
+        one.time for one in (await times(api, schedule)).recent if one.outcome == "Skipped"
+    )
     overlap = ScheduleOverlapPolicy.ALLOW_ALL  # otherwise Temporal itself skips it
-    period = ScheduleBackfill(start_at=skipped - timedelta(milliseconds=1), end_at=skipped, overlap=overlap)
+    period = ScheduleBackfill(
+        start_at=skipped - timedelta(milliseconds=1), end_at=skipped, overlap=overlap
+    )
     await handle_of(temporal, schedule).backfill(period)
 
     async def was_refused() -> bool:
         found = (await api.list(EVENTS, namespace))["items"]
-        return any("status.times of the schedule accounts for that time" in event["message"] for event in found)
+        return any(
+            "status.times of the schedule accounts for that time" in event["message"]
+            for event in found
+        )
 
     await until(was_refused, seconds=SECONDS)
     account = await assert_complete(api, schedule)

@@ -1,7 +1,8 @@
 """A whole shim against an API server and Temporal servers of its own.
 
-The shared development cluster may have the product installed, whose shim would act on the same runs; therefore these tests
-start the control plane that the benchmarks use. No worker polls: workflows only start.
+The shared development cluster may have the product installed, whose shim would act on the same
+runs; therefore these tests start the control plane that the benchmarks use. No worker polls:
+workflows only start.
 """
 
 import asyncio
@@ -72,7 +73,9 @@ async def api(plane: ControlPlane) -> AsyncIterator[KubeClient]:
 async def namespace(api: KubeClient) -> AsyncIterator[str]:
     """A namespace for one test."""
     name = f"shim-{token_hex(4)}"
-    stored = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    stored = await api.create(
+        NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    )
     yield name
     await api.delete(NAMESPACES, "", name, uid=stored["metadata"]["uid"])
 
@@ -100,25 +103,43 @@ async def far_side(wire: Gateway) -> Client:
 def workflows(far_side: Client, namespace: str) -> RunWorkflows:
     """What the shim starts."""
     attributes = SearchAttributes(far_side, installation=namespace)
-    return RunWorkflows(far_side, installation=namespace, task_queue=namespace, attributes=attributes)
+    return RunWorkflows(
+        far_side, installation=namespace, task_queue=namespace, attributes=attributes
+    )
 
 
 @pytest.fixture
 def schedules(far_side: Client, namespace: str) -> TemporalSchedules:
     """What the shim schedules."""
     attributes = SearchAttributes(far_side, installation=namespace)
-    return TemporalSchedules(far_side, installation=namespace, task_queue=namespace, attributes=attributes)
+    return TemporalSchedules(
+        far_side, installation=namespace, task_queue=namespace, attributes=attributes
+    )
 
 
 class LeftOverLoop(RunLoop):
-    """Sees no runs: it ends what is left over, and only notes the runs whose workflows are to be made sure of."""
+    """Sees no runs: it ends what is left over, and only notes the runs whose workflows are to be
+    made sure of."""
 
-    def __init__(self, api: KubeClient, *, workflows: RunWorkflows, schedules: TemporalSchedules) -> None:
+    def __init__(
+        self, api: KubeClient, *, workflows: RunWorkflows, schedules: TemporalSchedules
+    ) -> None:
         watch, metrics = ShownRuns(), Metrics()
         kept = Schedules(
-            RunStore(api), schedules, watch=watch, events=EventRecorder(api, reporter="tests", component="shim")
+            RunStore(api),
+            schedules,
+            watch=watch,
+            events=EventRecorder(api, reporter="tests", component="shim"),
         )
-        super().__init__(api, watch, workflows=workflows, schedules=kept, defaults=Defaults, workers=2, metrics=metrics)
+        super().__init__(
+            api,
+            watch,
+            workflows=workflows,
+            schedules=kept,
+            defaults=Defaults,
+            workers=2,
+            metrics=metrics,
+        )
         self.again: list[str] = []
 
     def wake(self, run: RunRef, news: News = News.CHANGED, *, background: bool = False) -> None:
@@ -129,7 +150,9 @@ class LeftOverLoop(RunLoop):
 
 
 @pytest.fixture
-async def loop(api: KubeClient, workflows: RunWorkflows, schedules: TemporalSchedules) -> AsyncIterator[LeftOverLoop]:
+async def loop(
+    api: KubeClient, workflows: RunWorkflows, schedules: TemporalSchedules
+) -> AsyncIterator[LeftOverLoop]:
     """What acts on the findings of a sweep."""
     made = LeftOverLoop(api, workflows=workflows, schedules=schedules)
     task = asyncio.create_task(made.run())
@@ -140,13 +163,21 @@ async def loop(api: KubeClient, workflows: RunWorkflows, schedules: TemporalSche
 
 @pytest.fixture
 def start_shim(
-    plane: ControlPlane, namespace: str, workflows: RunWorkflows, schedules: TemporalSchedules, temporal: Client
+    plane: ControlPlane,
+    namespace: str,
+    workflows: RunWorkflows,
+    schedules: TemporalSchedules,
+    temporal: Client,
 ) -> StartShim:
-    """Starts a shim for one namespace, or for `watched`, and returns once it has listed its runs."""
+    """Starts a shim for one namespace, or for `watched`, and returns once it has listed its
+    runs."""
 
     @asynccontextmanager
     async def started(
-        *, resync_seconds: int = 300, watched: Namespaces | None = None, defaults: Callable[[], Defaults] = Defaults
+        *,
+        resync_seconds: int = 300,
+        watched: Namespaces | None = None,
+        defaults: Callable[[], Defaults] = Defaults,
     ) -> AsyncIterator[Shim]:
         own = await connect(kubeconfig=plane.kubeconfig)
         namespaces = watched or Namespaces((namespace,))

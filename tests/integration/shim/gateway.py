@@ -1,4 +1,5 @@
-"""A TCP relay on loopback in front of a Temporal server: it can stall, and it can switch to another server."""
+"""A TCP relay on loopback in front of a Temporal server: it can stall, and it can switch to another
+server."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -42,12 +42,18 @@ async def read(api: KubeClient, run: InferenceRun) -> InferenceRun:
 
 async def edit(api: KubeClient, run: InferenceRun, **spec: Any) -> InferenceRun:
     """Edit the run's spec."""
-    return parse_run(await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": spec}))
+    return parse_run(
+        await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": spec})
+    )
 
 
 async def write_status(api: KubeClient, run: InferenceRun, **status: Any) -> InferenceRun:
     """Write the run's status as an activity would."""
-    return parse_run(await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": status}, sub="status"))
+    return parse_run(
+        await api.patch(
+            RUNS, run.metadata.namespace, run.metadata.name, {"status": status}, sub="status"
+        )
+    )
 
 
 async def workflow_status(
@@ -77,4 +83,7 @@ async def signals(client: Client, run: InferenceRun) -> list[str]:
 async def is_cancel_requested(client: Client, run: InferenceRun) -> bool:
     """Whether the run's workflow was cancelled."""
     history = await client.get_workflow_handle(run_workflow_id(run.ref)).fetch_history()
-    return any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED for event in history.events)
+    return any(
+        event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED
+        for event in history.events
+    )

@@ -1,4 +1,5 @@
-"""What a fire of a schedule does: the activity that creates its run, and the runs that it has created."""
+"""What a fire of a schedule does: the activity that creates its run, and the runs that it has
+created."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -27,7 +28,8 @@ from workflows.messages import SubmissionStatus, SubmitInput
 def submitter_of(
     api: KubeClient, client: Client, *, cancel: Callable[[RunRef], Awaitable[None]] | None = None
 ) -> RunSubmitter:
-    """The worker's activity; runs that are replaced are cancelled with `cancel`, as the worker does it by default."""
+    """The worker's activity; runs that are replaced are cancelled with `cancel`, as the worker does
+    it by default."""
     runs = RunStore(api)
     return RunSubmitter(
         api,
@@ -40,7 +42,9 @@ def submitter_of(
     )
 
 
-async def submit(submitter: RunSubmitter, schedule: InferenceRun, due: datetime) -> SubmissionStatus:
+async def submit(
+    submitter: RunSubmitter, schedule: InferenceRun, due: datetime
+) -> SubmissionStatus:
     """The schedule fires now, for that time."""
     parent = {"name": schedule.metadata.name, "uid": schedule.metadata.uid}
     request = SubmitInput(
@@ -56,7 +60,9 @@ async def submit(submitter: RunSubmitter, schedule: InferenceRun, due: datetime)
 async def children(api: KubeClient, schedule: InferenceRun) -> list[Object]:
     """The runs of the schedule."""
     selector = f"{wellknown.LABEL_SCHEDULE_UID}={schedule.metadata.uid}"
-    return list((await api.list(RUNS, schedule.metadata.namespace, labelSelector=selector))["items"])
+    return list(
+        (await api.list(RUNS, schedule.metadata.namespace, labelSelector=selector))["items"]
+    )
 
 
 async def event_reasons(api: KubeClient, namespace: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""A run that waits for another one is told to look again as soon as that one has changed, and only then."""
+"""A run that waits for another one is told to look again as soon as that one has changed, and only
+then."""
 
 from temporalio.client import Client
 
@@ -18,7 +19,12 @@ async def reader_of(
 ) -> InferenceRun:
     """A run whose workflow exists, and whose launch has seen the first run in that phase."""
     seen = {"name": first.metadata.name, "uid": first.metadata.uid, "phase": phase}
-    waiting = {"phase": "Pending", "reason": "WaitingForRun", "message": "it runs", "observedGeneration": 1}
+    waiting = {
+        "phase": "Pending",
+        "reason": "WaitingForRun",
+        "message": "it runs",
+        "observedGeneration": 1,
+    }
     return await create(api, first.metadata.namespace, name, status={**waiting, "inputRun": seen})
 
 
@@ -32,7 +38,9 @@ async def test_a_run_is_told_when_the_run_that_it_waits_for_ends(
         before = await signals(temporal, second)
         await write_status(api, first, records={"total": 5, "completed": 1, "failed": 0})
         await write_status(api, first, **ENDED)
-        await until(lambda: signals(temporal, second), lambda found: len(found) > len(before), seconds=10)
+        await until(
+            lambda: signals(temporal, second), lambda found: len(found) > len(before), seconds=10
+        )
         assert (await signals(temporal, second))[len(before) :] == ["look_again"]
 
 
@@ -43,7 +51,9 @@ async def test_a_run_is_told_of_an_end_that_came_before_its_launch_could_say_wha
     async with start_shim():
         second = await reader_of(api, first)
         await until(lambda: workflow_status(temporal, second))
-        await until(lambda: signals(temporal, second), lambda found: found == ["look_again"], seconds=10)
+        await until(
+            lambda: signals(temporal, second), lambda found: found == ["look_again"], seconds=10
+        )
 
 
 async def test_a_run_is_told_when_the_run_that_it_waits_for_is_deleted_and_created_again(
@@ -70,4 +80,6 @@ async def test_a_run_is_told_of_what_happened_while_there_was_no_shim(
     before = await signals(temporal, second)
     await write_status(api, first, **ENDED)
     async with start_shim():
-        await until(lambda: signals(temporal, second), lambda found: len(found) > len(before), seconds=10)
+        await until(
+            lambda: signals(temporal, second), lambda found: len(found) > len(before), seconds=10
+        )

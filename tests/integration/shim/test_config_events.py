@@ -20,7 +20,12 @@ async def test_a_credential_in_a_header_is_reported_in_one_event_without_its_val
 ) -> None:
     headers = ["Authorization: Bearer canary", "Accept: application/json"]
     call = {"path": "/", "verb": "POST", "endpointRef": {"name": "data"}, "headers": headers}
-    kserve = {"modelName": "m", "modelUrl": "http://model", "modelVersion": "v2", "modelInputName": "i"}
+    kserve = {
+        "modelName": "m",
+        "modelUrl": "http://model",
+        "modelVersion": "v2",
+        "modelInputName": "i",
+    }
     body = {
         "apiVersion": wellknown.API_VERSION,
         "kind": wellknown.CONFIG_KIND,

@@ -55,7 +55,12 @@ async def test_an_edit_before_a_restart_is_signalled_afterwards(
 
 @pytest.mark.parametrize("contract", ["e30=", None], ids=["started", "created suspended"])
 async def test_a_resumption_is_signalled_with_the_values_of_the_spec(
-    *, api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, contract: str | None
+    *,
+    api: KubeClient,
+    namespace: str,
+    temporal: Client,
+    start_shim: StartShim,
+    contract: str | None,
 ) -> None:
     status = {**LAUNCHED, "phase": "Suspended", "reason": "Suspended", "contract": contract}
     run = await create(api, namespace, "run", status=status, timeoutSeconds=60, suspend=True)
@@ -66,7 +71,8 @@ async def test_a_resumption_is_signalled_with_the_values_of_the_spec(
 
 
 class OvertakenSignals(RunWorkflows):
-    """While the first signal is sent, the spec is edited again and LaunchJob reads and acknowledges that spec."""
+    """While the first signal is sent, the spec is edited again and LaunchJob reads and acknowledges
+    that spec."""
 
     def overtake(self, api: KubeClient) -> None:
         self.api: KubeClient | None = api
@@ -80,7 +86,12 @@ class OvertakenSignals(RunWorkflows):
 
 
 async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec(
-    *, api: KubeClient, namespace: str, temporal: Client, far_side: Client, schedules: TemporalSchedules
+    *,
+    api: KubeClient,
+    namespace: str,
+    temporal: Client,
+    far_side: Client,
+    schedules: TemporalSchedules,
 ) -> None:
     workflows = OvertakenSignals(
         far_side,
@@ -107,7 +118,10 @@ async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec
     watch.show((namespace, "run"), seen)
 
     async def both_are_sent() -> bool:
-        return await workflow_status(temporal, run) is not None and len(await signals(temporal, run)) == 2
+        return (
+            await workflow_status(temporal, run) is not None
+            and len(await signals(temporal, run)) == 2
+        )
 
     await until(both_are_sent)
     task.cancel()
@@ -118,7 +132,10 @@ async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec
 async def signalled(temporal: Client, run: InferenceRun) -> list[dict[str, object]]:
     """The content of the signals that the run's workflow has received."""
     history = await temporal.get_workflow_handle(run_workflow_id(run.ref)).fetch_history()
-    sent = [event.workflow_execution_signaled_event_attributes.input.payloads for event in history.events]
+    sent = [
+        event.workflow_execution_signaled_event_attributes.input.payloads
+        for event in history.events
+    ]
     return [json.loads(payloads[0].data) for payloads in sent if payloads]
 
 
@@ -130,7 +147,8 @@ async def test_a_run_that_nobody_has_read_needs_no_signal(
     async with start_shim(resync_seconds=1):
         await until(lambda: read(api, run), lambda found: found.status.reason == "Accepted")
         await asyncio.sleep(2)
-        assert (await read(api, run)).status.observed_generation is None  # LaunchJob will acknowledge what it reads
+        # LaunchJob will acknowledge what it reads
+        assert (await read(api, run)).status.observed_generation is None
         assert await workflow_status(temporal, run) is not None
         assert await signals(temporal, run) == []
 
@@ -139,8 +157,12 @@ async def test_a_run_that_waits_for_its_config_is_checked_again_after_a_restart(
     api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     """The config may have been created between the last event that the shim saw and its end."""
-    waiting = await create(api, namespace, "waiting", status={"phase": "Pending", "reason": "ConfigNotFound"})
-    accepted = await create(api, namespace, "accepted", status={"phase": "Pending", "reason": "Accepted"})
+    waiting = await create(
+        api, namespace, "waiting", status={"phase": "Pending", "reason": "ConfigNotFound"}
+    )
+    accepted = await create(
+        api, namespace, "accepted", status={"phase": "Pending", "reason": "Accepted"}
+    )
     async with start_shim():
 
         async def are_started() -> bool:
@@ -162,13 +184,22 @@ async def test_a_request_to_cancel_a_schedule_is_answered_with_what_to_do_instea
 
         async def events() -> list[str]:
             selector = f"reason=CancellationIgnored,involvedObject.uid={schedule.metadata.uid}"
-            return [item["message"] for item in (await api.list(EVENTS, namespace, fieldSelector=selector))["items"]]
+            return [
+                item["message"]
+                for item in (await api.list(EVENTS, namespace, fieldSelector=selector))["items"]
+            ]
 
         await until(events)
         await asyncio.sleep(3)
         [message] = await events()
     await api.delete(RUNS, namespace, "nightly", uid=schedule.metadata.uid)
     kubectl = f"kubectl -n {namespace}"
-    assert f"""{kubectl} patch inferencerun nightly --type=merge -p '{{"spec":{{"suspend":true}}}}'""" in message
+    assert (
+        f"""{kubectl} patch inferencerun nightly --type=merge -p '{{"spec":{{"suspend":true}}}}'"""
+        in message
+    )
     label = f"{wellknown.LABEL_SCHEDULE_UID}={schedule.metadata.uid}"
-    assert f"{kubectl} annotate inferenceruns -l {label} {wellknown.ANNOTATION_CANCEL_REQUESTED}=true" in message
+    assert (
+        f"{kubectl} annotate inferenceruns -l {label} {wellknown.ANNOTATION_CANCEL_REQUESTED}=true"
+        in message
+    )

@@ -1,4 +1,5 @@
-"""What is slow delays nothing else: first statuses, new runs, deletions and the runs of another namespace."""
+"""What is slow delays nothing else: first statuses, new runs, deletions and the runs of another
+namespace."""
 
 import asyncio
 import time
@@ -43,7 +44,9 @@ async def test_the_hundredth_run_has_a_status_although_temporal_hangs(
 ) -> None:
     wire.stall()
     phases = Phases()
-    watch = asyncio.create_task(Informer(api, RUNS, namespace=namespace, listener=phases.on_event).run())
+    watch = asyncio.create_task(
+        Informer(api, RUNS, namespace=namespace, listener=phases.on_event).run()
+    )
     async with start_shim():
         await asyncio.gather(*(create(api, namespace, f"run-{number}") for number in range(100)))
 
@@ -62,7 +65,9 @@ async def test_accepted_is_not_written_if_the_status_of_the_job_follows_at_once(
     api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim
 ) -> None:
     phases = Phases()
-    watch = asyncio.create_task(Informer(api, RUNS, namespace=namespace, listener=phases.on_event).run())
+    watch = asyncio.create_task(
+        Informer(api, RUNS, namespace=namespace, listener=phases.on_event).run()
+    )
     async with start_shim():
         fast = await create(api, namespace, "fast")
         await write_status(api, fast, phase="Pending", reason="JobCreated", observedGeneration=1)

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.operatorservice.v1 import (
+    AddSearchAttributesRequest,
+    ListSearchAttributesRequest,
+)
 from temporalio.client import Client
 from temporalio.service import RPCError
 
@@ -43,19 +46,25 @@ async def empty_server(address: str) -> Client:
 async def _has_default_namespace(client: Client) -> bool:
     try:
         await _attributes(client)
-    except (RPCError, RuntimeError):  # a lazy client connects here, and raises RuntimeError until the server is healthy
+    except (RPCError, RuntimeError):
+        # a lazy client connects here, and raises RuntimeError until the server is healthy
         return False
     return True
 
 
 async def _attributes(client: Client) -> set[str]:
-    answer = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace="default"))
+    answer = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace="default")
+    )
     return set(answer.custom_attributes)
 
 
 def workflows_of(client: Client, name: str) -> RunWorkflows:
     return RunWorkflows(
-        client, installation=name, task_queue=name, attributes=SearchAttributes(client, installation=name)
+        client,
+        installation=name,
+        task_queue=name,
+        attributes=SearchAttributes(client, installation=name),
     )
 
 
@@ -82,7 +91,11 @@ async def test_without_room_for_search_attributes_runs_start_with_a_memo_only(
     for run in runs:
         await workflows.ensure(run)
         assert await workflow_status(client, run) is not None
-    warnings = [record for record in caplog.records if "search attributes cannot be registered" in record.message]
+    warnings = [
+        record
+        for record in caplog.records
+        if "search attributes cannot be registered" in record.message
+    ]
     assert len(warnings) == 1
     assert workflows.is_ready
 
@@ -110,7 +123,9 @@ async def test_a_server_that_does_not_answer_makes_the_process_unready_until_it_
     await asyncio.gather(task, return_exceptions=True)
 
 
-def environment_of(plane: ControlPlane, namespace: str, wire: Gateway, *, port: int, defaults: Path) -> dict[str, str]:
+def environment_of(
+    plane: ControlPlane, namespace: str, wire: Gateway, *, port: int, defaults: Path
+) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "INFERRUN_KUBECONFIG": str(plane.kubeconfig),
@@ -155,7 +170,9 @@ async def test_a_program_restarts_when_the_database_was_replaced_and_the_shim_st
     wire.switch(other_temporal)
     output, _ = await asyncio.wait_for(program.communicate(), SECONDS)
     assert program.returncode == 1
-    [error] = [line for line in map(json.loads, output.splitlines()) if line["logger"] == "control.process"]
+    [error] = [
+        line for line in map(json.loads, output.splitlines()) if line["logger"] == "control.process"
+    ]
     assert "'default' was replaced" in error["error"]
     if module == "operator_shim":
         program = await start()

@@ -1,4 +1,5 @@
-"""Workflows that are missing or terminated are replaced, and those that are left over are cancelled."""
+"""Workflows that are missing or terminated are replaced, and those that are left over are
+cancelled."""
 
 import asyncio
 import time
@@ -30,7 +31,13 @@ from operator_shim.sweep import Sweep
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.integration.shim.conftest import LeftOverLoop, StartShim
-from tests.integration.shim.runs import create, is_cancel_requested, read, workflow_status, write_status
+from tests.integration.shim.runs import (
+    create,
+    is_cancel_requested,
+    read,
+    workflow_status,
+    write_status,
+)
 from tests.integration.waiting import until
 from workflows import messages
 from workflows.messages import RunInput
@@ -47,14 +54,22 @@ def again(loop: LeftOverLoop) -> list[str]:
 
 
 @pytest.fixture
-def new_stuck(api: KubeClient, workflows: RunWorkflows, loop: LeftOverLoop) -> Callable[..., StuckWorkflows]:
+def new_stuck(
+    api: KubeClient, workflows: RunWorkflows, loop: LeftOverLoop
+) -> Callable[..., StuckWorkflows]:
     """Makes one with these options."""
-    return partial(StuckWorkflows, RunStore(api), loop, workflows, clock=time.monotonic, note_pause=ignore)
+    return partial(
+        StuckWorkflows, RunStore(api), loop, workflows, clock=time.monotonic, note_pause=ignore
+    )
 
 
 @pytest.fixture
 def new_sweep(
-    api: KubeClient, namespace: str, workflows: RunWorkflows, schedules: TemporalSchedules, loop: LeftOverLoop
+    api: KubeClient,
+    namespace: str,
+    workflows: RunWorkflows,
+    schedules: TemporalSchedules,
+    loop: LeftOverLoop,
 ) -> Callable[..., Awaitable[Sweep]]:
     """Makes a sweep of the runs that exist now, as a watch shows them."""
 
@@ -66,12 +81,22 @@ def new_sweep(
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
 
-        return Sweep(RunStore(api), loop, workflows, schedules, watch=watch, namespaces=namespaces, note_pause=ignore)
+        return Sweep(
+            RunStore(api),
+            loop,
+            workflows,
+            schedules,
+            watch=watch,
+            namespaces=namespaces,
+            note_pause=ignore,
+        )
 
     return made
 
 
-@pytest.mark.parametrize(("resync_seconds", "within"), [(300, 40), (1, 10)], ids=["sweep", "resync"])
+@pytest.mark.parametrize(
+    ("resync_seconds", "within"), [(300, 40), (1, 10)], ids=["sweep", "resync"]
+)
 async def test_a_terminated_workflow_is_replaced_within_seconds(
     *,
     api: KubeClient,
@@ -83,7 +108,10 @@ async def test_a_terminated_workflow_is_replaced_within_seconds(
 ) -> None:
     async with start_shim(resync_seconds=resync_seconds):
         run = await create(api, namespace, "run")
-        await until(lambda: workflow_status(temporal, run), lambda found: found is WorkflowExecutionStatus.RUNNING)
+        await until(
+            lambda: workflow_status(temporal, run),
+            lambda found: found is WorkflowExecutionStatus.RUNNING,
+        )
         await temporal.get_workflow_handle(run_workflow_id(run.ref)).terminate("by mistake")
         await until(
             lambda: workflow_status(temporal, run, recovery=True),
@@ -117,7 +145,8 @@ async def test_a_workflow_whose_task_keeps_failing_is_reported_and_replaced(
     stuck = new_stuck(stuck_seconds=1)
     await stuck.repair(watched)
     assert again == [], "no worker has tried it yet"
-    client = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])  # a lazy one cannot poll
+    # a lazy one cannot poll
+    client = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])
     async with Worker(client, task_queue=namespace, workflows=[FailingTasks]):
 
         async def is_replaced() -> bool:
@@ -145,7 +174,8 @@ async def test_a_workflow_of_another_program_under_the_id_of_a_run_is_replaced(
     new_stuck: Callable[..., StuckWorkflows],
     again: list[str],
 ) -> None:
-    """Whoever may start workflows can end the one of a run, and keep its id with one that never ends."""
+    """Whoever may start workflows can end the one of a run, and keep its id with one that never
+    ends."""
     run = await create(api, namespace, "run", status={"phase": "Running", "reason": "Running"})
     await workflows.ensure(run)
     await temporal.get_workflow_handle(run_workflow_id(run.ref)).terminate()
@@ -171,10 +201,20 @@ async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(
     again: list[str],
 ) -> None:
     now = datetime.now(UTC)
-    ended = {"phase": "Succeeded", "reason": "Succeeded", "completionTime": rfc3339(now - timedelta(minutes=9))}
+    ended = {
+        "phase": "Succeeded",
+        "reason": "Succeeded",
+        "completionTime": rfc3339(now - timedelta(minutes=9)),
+    }
     runs = {
-        name: await create(api, namespace, name, status={**ended, **({"deleteAfter": rfc3339(due)} if due else {})})
-        for name, due in (("overdue", now - timedelta(minutes=5)), ("soon", now - timedelta(seconds=5)), ("kept", None))
+        name: await create(
+            api, namespace, name, status={**ended, **({"deleteAfter": rfc3339(due)} if due else {})}
+        )
+        for name, due in (
+            ("overdue", now - timedelta(minutes=5)),
+            ("soon", now - timedelta(seconds=5)),
+            ("kept", None),
+        )
     }
     sweep = await new_sweep()
 
@@ -207,7 +247,9 @@ class CountedWorkflows(RunWorkflows):
 def counted(far_side: Client, namespace: str, loop: LeftOverLoop) -> CountedWorkflows:
     """What cancels the workflows that a sweep finds."""
     attributes = SearchAttributes(far_side, installation=namespace)
-    made = CountedWorkflows(far_side, installation=namespace, task_queue=namespace, attributes=attributes)
+    made = CountedWorkflows(
+        far_side, installation=namespace, task_queue=namespace, attributes=attributes
+    )
     made.cancelled = []
     loop._workflows = made
     return made
@@ -231,18 +273,30 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_
         await workflows.ensure(run)
     await api.delete(RUNS, namespace, "gone", uid=gone.metadata.uid)
     earlier = datetime.now(UTC) - timedelta(minutes=10)
-    await write_status(api, ended, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(earlier))
-    await write_status(api, ending, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(datetime.now(UTC)))
+    await write_status(
+        api, ended, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(earlier)
+    )
+    await write_status(
+        api,
+        ending,
+        phase="Succeeded",
+        reason="Succeeded",
+        completionTime=rfc3339(datetime.now(UTC)),
+    )
     sweep = await new_sweep()
 
     await until(workflows.count_open, lambda found: found == 4)
     assert await sweep.sweep(), "one is to be looked at again"
     await until(lambda: is_cancel_requested(temporal, ended))
-    assert counted.cancelled == [ended.metadata.uid], "one whose run has just gone may be about to close"
+    assert counted.cancelled == [ended.metadata.uid], (
+        "one whose run has just gone may be about to close"
+    )
 
     async def are_cancelled() -> bool:
         await sweep.sweep()
-        return await is_cancel_requested(temporal, gone) and await is_cancel_requested(temporal, ended)
+        return await is_cancel_requested(temporal, gone) and await is_cancel_requested(
+            temporal, ended
+        )
 
     await until(are_cancelled)
     assert not await sweep.sweep()
@@ -267,7 +321,9 @@ async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enoug
     lost = await create(api, namespace, "lost", status=accepted)
     await create(api, namespace, "new")
     await create(api, namespace, "rejected", status={"phase": "Pending", "reason": "InvalidSpec"})
-    await create(api, namespace, "waiting", status={"phase": "Pending", "reason": "TooManyActiveRuns"})
+    await create(
+        api, namespace, "waiting", status={"phase": "Pending", "reason": "TooManyActiveRuns"}
+    )
     await create(api, namespace, "ended", status={"phase": "Succeeded", "reason": "Succeeded"})
     await workflows.ensure(alive)
     sweep = await new_sweep()

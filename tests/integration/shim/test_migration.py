@@ -1,4 +1,5 @@
-"""`inferrun migrate` on a real API server, from objects as the earlier Go controller wrote them, with our shim beside it."""
+"""`inferrun migrate` on a real API server, from objects as the earlier Go controller wrote them,
+with our shim beside it."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,7 +41,9 @@ def migrate(plane: ControlPlane, namespace: str) -> Migrate:
     """Runs the command for the namespace."""
 
     def run(*words: str) -> Printed:
-        return run_command("migrate", *words, "-n", namespace, "--kubeconfig", str(plane.kubeconfig))
+        return run_command(
+            "migrate", *words, "-n", namespace, "--kubeconfig", str(plane.kubeconfig)
+        )
 
     return run
 
@@ -52,7 +55,9 @@ async def finished(krateo: Krateo, name: str, **how: Any) -> InferenceRun:
     return run
 
 
-async def scheduled(krateo: Krateo, name: str = "hourly", *, schedule: str = "1 * * * *") -> InferenceRun:
+async def scheduled(
+    krateo: Krateo, name: str = "hourly", *, schedule: str = "1 * * * *"
+) -> InferenceRun:
     return await krateo.run(name, schedule=schedule)
 
 
@@ -162,7 +167,9 @@ async def test_a_schedule_starts_only_when_the_last_job_of_the_cron_job_has_ende
     stored = await api.get(CRON_JOBS, namespace, cron_job["metadata"]["name"])
     assert stored["spec"]["suspend"] is True
     assert (await read(api, run)).status.contract
-    assert (await api.get(JOBS, namespace, job["metadata"]["name"]))["metadata"]["uid"] == job["metadata"]["uid"]
+    assert (await api.get(JOBS, namespace, job["metadata"]["name"]))["metadata"]["uid"] == job[
+        "metadata"
+    ]["uid"]
     await krateo.ends(job)
     assert migrate("--apply").code == 0
     assert (await read(api, run)).status.contract is None

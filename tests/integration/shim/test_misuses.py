@@ -1,4 +1,5 @@
-"""Misuses of placeholders, parameters and intervals, on a real API server: each is rejected, or reported, with field and cause."""
+"""Misuses of placeholders, parameters and intervals, on a real API server: each is rejected, or
+reported, with field and cause."""
 
 import asyncio
 import time
@@ -56,7 +57,11 @@ async def test_every_misuse_is_reported_within_seconds_with_its_field_and_cause(
         async with slots:
             began = time.monotonic()
             answer = await answer_to(api, namespace, f"misuse-{number}", misuse)
-        is_right = answer.startswith(f"{misuse.where}: ") and misuse.field in answer and misuse.said in answer
+        is_right = (
+            answer.startswith(f"{misuse.where}: ")
+            and misuse.field in answer
+            and misuse.said in answer
+        )
         return "" if is_right else f"{misuse.title}: {answer[:300]!r}", time.monotonic() - began
 
     async with start_shim():
@@ -70,7 +75,9 @@ async def test_the_interval_of_a_run_is_in_its_status_and_in_the_memo_of_its_wor
 ) -> None:
     async with start_shim():
         stored = await api.create(
-            RUNS, namespace, body("InferenceRun", "day", {"configRef": {"name": "a"}, "interval": DAY})
+            RUNS,
+            namespace,
+            body("InferenceRun", "day", {"configRef": {"name": "a"}, "interval": DAY}),
         )
         run = parse_run(stored)
 

@@ -1,6 +1,8 @@
-"""`concurrencyPolicy` when Temporal knows nothing of the runs that a schedule created before: the cluster does.
+"""`concurrencyPolicy` when Temporal knows nothing of the runs that a schedule created before: the
+cluster does.
 
-The front door, its activities and both servers are real. No run is executed: it stays in progress until the test ends it.
+The front door, its activities and both servers are real. No run is executed: it stays in progress
+until the test ends it.
 """
 
 import asyncio
@@ -121,7 +123,9 @@ async def test_two_fires_at_the_same_moment_create_one_run(
         for number in range(10):
             times = [NOW - timedelta(seconds=10 * number), NOW - timedelta(seconds=10 * number + 5)]
             await asyncio.gather(*map(retried, times))
-            in_progress = [child for child in await children(api, schedule) if "phase" not in child["status"]]
+            in_progress = [
+                child for child in await children(api, schedule) if "phase" not in child["status"]
+            ]
             assert len(in_progress) == 1
             await end(api, in_progress[0], SUCCEEDED)
 
@@ -135,9 +139,17 @@ def schedules_of(client: Client, name: str) -> TemporalSchedules:
 async def worker_of(api: KubeClient, client: Client, queue: str) -> AsyncIterator[None]:
     runs, submitter = RunStore(api), submitter_of(api, client)
     submitted = SubmittedRuns(api, runs, temporal=client)
-    activities: list[Callable[..., object]] = [submitter.submit_run, submitted.read_run, submitted.edit_run]
-    polling = await Client.connect(client.service_client.config.target_host, plugins=[inferrun_plugin()])
-    async with Worker(polling, task_queue=queue, workflows=[SubmitInferenceRun], activities=activities):
+    activities: list[Callable[..., object]] = [
+        submitter.submit_run,
+        submitted.read_run,
+        submitted.edit_run,
+    ]
+    polling = await Client.connect(
+        client.service_client.config.target_host, plugins=[inferrun_plugin()]
+    )
+    async with Worker(
+        polling, task_queue=queue, workflows=[SubmitInferenceRun], activities=activities
+    ):
         yield
 
 

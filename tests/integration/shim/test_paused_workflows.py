@@ -1,4 +1,5 @@
-"""Workflows that somebody has paused, on a Temporal server that can do that (1.32, `tools/devcluster/build/temporal-next`)."""
+"""Workflows that somebody has paused, on a Temporal server that can do that (1.32,
+`tools/devcluster/build/temporal-next`)."""
 
 import asyncio
 import json
@@ -8,7 +9,10 @@ from functools import partial
 
 import pytest
 from temporalio import workflow
-from temporalio.api.workflowservice.v1 import PauseWorkflowExecutionRequest, UnpauseWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    PauseWorkflowExecutionRequest,
+    UnpauseWorkflowExecutionRequest,
+)
 from temporalio.client import Client
 from temporalio.worker import Worker
 
@@ -44,7 +48,9 @@ RUNNING = {"phase": "Running", "reason": "Running", "message": "attempt 1 is run
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane whose Temporal can pause workflows."""
     if binaries.missing((binaries.TEMPORAL_NEXT,)):
-        pytest.skip("no Temporal server that can pause workflows: `python -m tools.devcluster test-servers` builds it")
+        pytest.skip(
+            "no Temporal server that can pause workflows: `python -m tools.devcluster test-servers` builds it"
+        )
     with control_plane(
         tmp_path_factory.mktemp("plane"), binaries=CLUSTER_FILES / "bin", newer_temporal=True
     ) as started:
@@ -53,7 +59,11 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 async def pause(client: Client, workflow_id: str) -> None:
     request = PauseWorkflowExecutionRequest(
-        namespace=client.namespace, workflow_id=workflow_id, identity="anna", reason="an incident", request_id="1"
+        namespace=client.namespace,
+        workflow_id=workflow_id,
+        identity="anna",
+        reason="an incident",
+        request_id="1",
     )
     await client.workflow_service.pause_workflow_execution(request)
 
@@ -65,7 +75,9 @@ async def unpause(client: Client, workflow_id: str) -> None:
     await client.workflow_service.unpause_workflow_execution(request)
 
 
-async def start_paused(api: KubeClient, workflows: RunWorkflows, temporal: Client, run: InferenceRun) -> str:
+async def start_paused(
+    api: KubeClient, workflows: RunWorkflows, temporal: Client, run: InferenceRun
+) -> str:
     """The id of the run's workflow, which is paused, and listed as such."""
     await workflows.ensure(run)
     workflow_id = run_workflow_id(run.ref)
@@ -93,7 +105,11 @@ class Ground:
 
 @pytest.fixture
 async def ground(
-    api: KubeClient, namespace: str, workflows: RunWorkflows, schedules: TemporalSchedules, loop: LeftOverLoop
+    api: KubeClient,
+    namespace: str,
+    workflows: RunWorkflows,
+    schedules: TemporalSchedules,
+    loop: LeftOverLoop,
 ) -> AsyncIterator[Ground]:
     """What the shim does every 15 seconds, when a test says so."""
     namespaces, pauses = Namespaces((namespace,)), dict[str, str]()
@@ -128,7 +144,9 @@ async def test_the_status_names_a_pause_until_the_workflow_is_resumed(
 
     await until(status, lambda found: found[0] == "WorkflowPaused", seconds=30)
     _, message = await status()
-    assert message.startswith("attempt 1 is running in Pod p; its workflow is paused in Temporal since ")
+    assert message.startswith(
+        "attempt 1 is running in Pod p; its workflow is paused in Temporal since "
+    )
     assert message.endswith(
         f"by anna (an incident): nothing follows until it is resumed with {unpause_text(workflow_id)}"
     )
@@ -142,7 +160,12 @@ def unpause_text(workflow_id: str) -> str:
 
 
 async def test_a_limit_and_a_cancellation_take_effect_on_a_paused_run(
-    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, start_shim: StartShim
+    *,
+    api: KubeClient,
+    namespace: str,
+    temporal: Client,
+    workflows: RunWorkflows,
+    start_shim: StartShim,
 ) -> None:
     """A recovery workflow replaces the paused one; the shim, which goes on, starts it."""
     now = utc_now()
@@ -154,13 +177,20 @@ async def test_a_limit_and_a_cancellation_take_effect_on_a_paused_run(
         await start_paused(api, workflows, temporal, run)
     async with start_shim():
         await api.patch(
-            RUNS, namespace, "unwanted", {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
+            RUNS,
+            namespace,
+            "unwanted",
+            {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}},
         )
         for run in (late, unwanted):
             recovery = recover_workflow_id(run_workflow_id(run.ref))
             await until(partial(is_open, temporal, recovery))
             assert not await is_open(temporal, run_workflow_id(run.ref))
-        await until(lambda: read(api, quiet), lambda found: found.status.reason == "WorkflowPaused", seconds=60)
+        await until(
+            lambda: read(api, quiet),
+            lambda found: found.status.reason == "WorkflowPaused",
+            seconds=60,
+        )
         assert await is_open(temporal, run_workflow_id(quiet.ref))
 
 

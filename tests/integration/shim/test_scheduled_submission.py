@@ -39,9 +39,13 @@ async def test_a_run_that_a_quota_rejects_is_created_once_there_is_room(
 ) -> None:
     schedule = await create(api, namespace, "hourly", schedule="0 * * * *")
     hard = {"count/inferenceruns.ai.krateo.io": "0"}
-    stored = await api.create(QUOTAS, namespace, {"metadata": {"name": "runs"}, "spec": {"hard": hard}})
+    stored = await api.create(
+        QUOTAS, namespace, {"metadata": {"name": "runs"}, "spec": {"hard": hard}}
+    )
     # The quota controller discovers a new kind only after minutes.
-    await api.patch(QUOTAS, namespace, "runs", {"status": {"hard": hard, "used": hard}}, sub="status")
+    await api.patch(
+        QUOTAS, namespace, "runs", {"status": {"hard": hard, "used": hard}}, sub="status"
+    )
 
     async def is_rejected() -> bool:
         try:

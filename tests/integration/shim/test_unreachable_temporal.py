@@ -1,4 +1,5 @@
-"""A worker that starts while Temporal is down waits for it, alive and not ready, and serves as soon as it is back."""
+"""A worker that starts while Temporal is down waits for it, alive and not ready, and serves as soon
+as it is back."""
 
 import asyncio
 import sys
@@ -28,7 +29,9 @@ async def worker_without_temporal(
     wire.switch(NOBODY)
     port = free_port()
     environment = environment_of(plane, namespace, wire, port=port, defaults=folder)
-    worker = await asyncio.create_subprocess_exec(sys.executable, "-m", "worker", cwd=ROOT, env=environment)
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "worker", cwd=ROOT, env=environment
+    )
     try:
         yield worker, port
     finally:
@@ -42,7 +45,9 @@ async def test_a_worker_waits_for_temporal_without_being_restarted(
     async with worker_without_temporal(plane, namespace, wire, tmp_path) as (worker, port):
 
         async def says_why() -> bool:
-            return (await asyncio.to_thread(probe, port))[1].startswith("not ready\ncannot connect to Temporal: ")
+            return (await asyncio.to_thread(probe, port))[1].startswith(
+                "not ready\ncannot connect to Temporal: "
+            )
 
         async def is_ready() -> bool:
             return (await asyncio.to_thread(probe, port))[0] == 200

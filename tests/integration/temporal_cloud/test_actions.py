@@ -1,4 +1,5 @@
-"""The billed actions of Temporal Cloud that a run takes, counted in the histories of real runs as Temporal documents them."""
+"""The billed actions of Temporal Cloud that a run takes, counted in the histories of real runs as
+Temporal documents them."""
 
 import re
 from collections import Counter
@@ -47,7 +48,8 @@ PUBLISHED = {
 
 
 def actions_of(events: Iterable[HistoryEvent]) -> int:
-    """The markers of a workflow task, which are the local activities that it has executed, count as one."""
+    """The markers of a workflow task, which are the local activities that it has executed, count as
+    one."""
     kinds = Counter[int]()
     tasks = set()
     for event in events:
@@ -72,17 +74,25 @@ async def ground(tmp_path: Path) -> AsyncIterator[World]:
 
 async def total(ground: World, name: str) -> int:
     """The actions of all workflows of a run, once they have closed."""
-    found = [one async for one in ground.temporal.list_workflows(OURS) if re.search(rf"/{name}[-/]", one.id)]
+    found = [
+        one
+        async for one in ground.temporal.list_workflows(OURS)
+        if re.search(rf"/{name}[-/]", one.id)
+    ]
     count = 0
     for one in found:
-        history = await ground.temporal.get_workflow_handle(one.id, run_id=one.run_id).fetch_history()
+        history = await ground.temporal.get_workflow_handle(
+            one.id, run_id=one.run_id
+        ).fetch_history()
         count += actions_of(history.events)
     return count
 
 
 async def test_runs_take_the_published_number_of_actions(ground: World) -> None:
     api = ground.api
-    await create_config(api, NAMESPACE, "deleting", autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=5)
+    await create_config(
+        api, NAMESPACE, "deleting", autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=5
+    )
     for name in ("succeeds", "retried"):
         await create_run(api, NAMESPACE, name, config="iris")
     await create_run(api, NAMESPACE, "limited", config="iris", timeoutSeconds=600)

@@ -68,7 +68,8 @@ async def test_a_latency_of_100_ms_delays_a_run_by_less_than_a_second(ground: Wo
                 found[namespace].append(await measure(ground, namespace, f"run-{number}"))
     near, far = (found[namespace] for namespace in NAMESPACES)
     to_job, to_end = (
-        statistics.median(getattr(one, name) for one in far) - statistics.median(getattr(one, name) for one in near)
+        statistics.median(getattr(one, name) for one in far)
+        - statistics.median(getattr(one, name) for one in near)
         for name in ("to_job", "to_end")
     )
     assert to_job > ROUND_TRIP / 2, "the server is not at a distance"

@@ -19,13 +19,19 @@ class Authority:
         self.path = folder / "ca.crt"
         is_authority = x509.BasicConstraints(ca=True, path_length=None)
         builder = self._builder(self._name, self._key).add_extension(is_authority, critical=True)
-        self.path.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        self.path.write_bytes(
+            builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        )
 
     def issue(self, name: str, *, certificate: Path, key: Path) -> None:
         """Write a certificate and its key, replacing the files."""
         own = ec.generate_private_key(ec.SECP256R1())
         names = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
-        issued = self._builder(_name(name), own).add_extension(names, critical=False).sign(self._key, hashes.SHA256())
+        issued = (
+            self._builder(_name(name), own)
+            .add_extension(names, critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
         plain = serialization.NoEncryption()
         pem = serialization.Encoding.PEM
         for path, content in (
@@ -36,7 +42,9 @@ class Authority:
             new.write_bytes(content)
             new.replace(path)
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey
+    ) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
         return (
             x509.CertificateBuilder()

@@ -1,4 +1,5 @@
-"""With keys, nothing of a run can be read in Temporal, and keys are rotated while the programs run."""
+"""With keys, nothing of a run can be read in Temporal, and keys are rotated while the programs
+run."""
 
 import base64
 import os
@@ -47,17 +48,25 @@ def payloads_in(message: object) -> list[Payload]:
             continue
         is_map = descriptor.message_type.GetOptions().map_entry
         items = value.values() if is_map else [value] if hasattr(value, "ListFields") else value
-        found += [payload for item in items if hasattr(item, "ListFields") for payload in payloads_in(item)]
+        found += [
+            payload
+            for item in items
+            if hasattr(item, "ListFields")
+            for payload in payloads_in(item)
+        ]
     return found
 
 
 async def keys_used(client: Client, workflow_id: str) -> set[str]:
-    """The ids of the keys with which the payloads of a history are encrypted; the encodings of those that are not."""
+    """The ids of the keys with which the payloads of a history are encrypted; the encodings of
+    those that are not."""
     found = set()
     async for event in client.get_workflow_handle(workflow_id).fetch_history_events():
-        event.marker_recorded_event_attributes.details.pop("data", None)  # what the SDK itself notes: names and times
+        # what the SDK itself notes: names and times
+        event.marker_recorded_event_attributes.details.pop("data", None)
         for payload in payloads_in(event):
-            is_attribute = payload.metadata.get("type") == b"Keyword"  # an index cannot be encrypted
+            # an index cannot be encrypted
+            is_attribute = payload.metadata.get("type") == b"Keyword"
             if not is_attribute:
                 plain = payload.metadata["encoding"] + b" " + payload.data
                 found.add(payload.metadata.get("encryption-key-id", plain).decode())
@@ -77,12 +86,21 @@ async def test_nothing_of_a_run_can_be_read_in_temporal_and_keys_are_rotated_wit
     write_keys(keys, active="first", first=first)
     canary = f"canary{token_hex(8)}"
     spec = {"image": "absent:1", "storage": {"input": {"own": {}}, "output": {"own": {}}}}
-    config = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "own"}, "spec": spec}
+    config = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceConfig",
+        "metadata": {"name": "own"},
+        "spec": spec,
+    }
     await api.create(CONFIGS, namespace, config)
-    release = await install(api, plane, render, namespace=namespace, watched=(namespace,), folder=tmp_path)
+    release = await install(
+        api, plane, render, namespace=namespace, watched=(namespace,), folder=tmp_path
+    )
     release = replace(release, settings={"INFERRUN_CODEC_KEYS": str(keys)})
     reader = await Client.connect(
-        plane.temporal_address, plugins=[inferrun_plugin()], data_converter=encrypting_converter(keys)
+        plane.temporal_address,
+        plugins=[inferrun_plugin()],
+        data_converter=encrypting_converter(keys),
     )
 
     async def end(name: str) -> dict[str, object]:
@@ -91,11 +109,17 @@ async def test_nothing_of_a_run_can_be_read_in_temporal_and_keys_are_rotated_wit
         async def is_created() -> bool:
             found = (await api.list(RUNS, namespace))["items"]
             return any(
-                item["metadata"]["name"] == name and (item.get("status") or {}).get("jobStatus") for item in found
+                item["metadata"]["name"] == name and (item.get("status") or {}).get("jobStatus")
+                for item in found
             )
 
         await until(is_created, seconds=SECONDS)
-        await api.patch(RUNS, namespace, name, {"metadata": {"annotations": {"inferrun.dev/cancel-requested": "true"}}})
+        await api.patch(
+            RUNS,
+            namespace,
+            name,
+            {"metadata": {"annotations": {"inferrun.dev/cancel-requested": "true"}}},
+        )
         with pytest.raises(WorkflowFailureError) as failure:
             await reader.get_workflow_handle(name).result()
         assert isinstance(failure.value.cause, ApplicationError)
@@ -115,7 +139,10 @@ async def test_nothing_of_a_run_can_be_read_in_temporal_and_keys_are_rotated_wit
             assert base64.b64encode(canary.encode()).decode()[:-4] not in history.to_json()
             assert await keys_used(temporal, workflow_id) == {"first"}
             failure = history.events[-1].workflow_execution_failed_event_attributes.failure
-            assert workflow_id == run or (failure.message, failure.stack_trace) == ("Encoded failure", "")
+            assert workflow_id == run or (failure.message, failure.stack_trace) == (
+                "Encoded failure",
+                "",
+            )
 
         write_keys(keys, active="second", first=first, second=second)
         attempts = 0
@@ -131,6 +158,7 @@ async def test_nothing_of_a_run_can_be_read_in_temporal_and_keys_are_rotated_wit
         await until(is_rotated, seconds=SECONDS)
         assert (await reader.get_workflow_handle("one").describe()).close_time is not None
 
-        write_keys(keys, active="second", second=second)  # no open workflow needs the first one any more
+        # no open workflow needs the first one any more
+        write_keys(keys, active="second", second=second)
         await submit("three")
         assert (await end("three"))["reason"] == "Cancelled"

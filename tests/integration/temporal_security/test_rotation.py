@@ -1,4 +1,5 @@
-"""A client certificate is replaced while a worker runs: the worker goes on with the new one, without a restart."""
+"""A client certificate is replaced while a worker runs: the worker goes on with the new one,
+without a restart."""
 
 import asyncio
 import ssl
@@ -40,7 +41,8 @@ class Echo:
 
 @dataclass
 class Door:
-    """Terminates TLS before Temporal's frontend, and admits only clients whose certificate has a certain name."""
+    """Terminates TLS before Temporal's frontend, and admits only clients whose certificate has a
+    certain name."""
 
     server: str
     admits: str
@@ -73,7 +75,9 @@ class Door:
 
 
 @asynccontextmanager
-async def opened(authority: Authority, folder: Path, server: str, *, admits: str) -> AsyncIterator[Door]:
+async def opened(
+    authority: Authority, folder: Path, server: str, *, admits: str
+) -> AsyncIterator[Door]:
     """The door, on a port of 127.0.0.1."""
     authority.issue("server", certificate=folder / "server.crt", key=folder / "server.key")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.path))
@@ -96,7 +100,12 @@ async def echoes(client: Client, queue: str) -> bool:
         async with asyncio.timeout(10):
             identity = f"echo-{uuid.uuid4().hex}"
             limit = timedelta(seconds=9)
-            return await client.execute_workflow(Echo.run, "a", id=identity, task_queue=queue, run_timeout=limit) == "a"
+            return (
+                await client.execute_workflow(
+                    Echo.run, "a", id=identity, task_queue=queue, run_timeout=limit
+                )
+                == "a"
+            )
     except (RPCError, TimeoutError):
         return False
 
@@ -117,7 +126,9 @@ async def test_a_worker_goes_on_with_a_certificate_that_was_replaced(
         }
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        client = await connect(identity="tests", runtime=Metrics(temporal_port=free_port()).temporal)
+        client = await connect(
+            identity="tests", runtime=Metrics(temporal_port=free_port()).temporal
+        )
         assert isinstance(client.service_client, RotatingService)
         queue = f"rotation-{uuid.uuid4().hex[:8]}"
         worker = Worker(client, task_queue=queue, workflows=[Echo])

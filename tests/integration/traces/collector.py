@@ -1,4 +1,5 @@
-"""What judges traces: a real collector, compiled from its Go module, and a receiver that keeps the spans that it passes on."""
+"""What judges traces: a real collector, compiled from its Go module, and a receiver that keeps the
+spans that it passes on."""
 
 import gzip
 import json
@@ -43,7 +44,9 @@ class Receiver:
 
     def named(self, name: str) -> list[SeenSpan]:
         """The spans with this name, in the order of their start."""
-        return sorted((span for span in self.spans if span.name == name), key=lambda span: span.start)
+        return sorted(
+            (span for span in self.spans if span.name == name), key=lambda span: span.start
+        )
 
     def problems(self) -> list[str]:
         """Traces without exactly one root, and spans whose parent was not received."""
@@ -56,7 +59,11 @@ class Receiver:
             for span in self.spans
             if span.parent and (span.trace, span.parent) not in ids
         ]
-        return orphans + [f"trace {trace} has {len(found)} roots" for trace, found in roots.items() if len(found) != 1]
+        return orphans + [
+            f"trace {trace} has {len(found)} roots"
+            for trace, found in roots.items()
+            if len(found) != 1
+        ]
 
     async def _receive(self, request: web.Request) -> web.Response:
         body = await request.read()
@@ -94,7 +101,9 @@ def collector(folder: Path, *, target: str) -> Iterator[str]:
         }
         file = folder / "collector.json"
         file.write_text(json.dumps(settings))
-        return Launch([str(program_dir(COLLECTOR) / "collector"), f"--config=file:{file}"], listens(port))
+        return Launch(
+            [str(program_dir(COLLECTOR) / "collector"), f"--config=file:{file}"], listens(port)
+        )
 
     server, port = serve("collector", at, logs=folder, environment={}, seconds=START_SECONDS)
     try:

@@ -1,4 +1,5 @@
-"""Traces from end to end: real servers and programs, containers that are real processes of the runner, and a real collector."""
+"""Traces from end to end: real servers and programs, containers that are real processes of the
+runner, and a real collector."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -94,15 +95,23 @@ async def traced(tmp_path: Path) -> AsyncIterator[Traced]:
         disk = Disk(tmp_path)
         rows = "".join(f'{{"inputs": [{row}, 0.5]}}\n' for row in range(ROWS))
         (disk.claim("data") / "rows.jsonl").write_text(rows)
-        kserve = {"modelName": "sum", "modelUrl": model.url + "/v2/models/sum/infer", "protocolVersion": "v2"}
-        await create_config(ground.api, NAMESPACE, "sums", storage=FILES, kserve=kserve, backoffLimit=1)
+        kserve = {
+            "modelName": "sum",
+            "modelUrl": model.url + "/v2/models/sum/infer",
+            "protocolVersion": "v2",
+        }
+        await create_config(
+            ground.api, NAMESPACE, "sums", storage=FILES, kserve=kserve, backoffLimit=1
+        )
         await stack.enter_async_context(runner_node(ground.plane.kubeconfig, disk=disk))
         made = Traced(ground, installation, received)
         model.before = made.hook
         yield made
 
 
-async def test_a_run_has_one_trace_from_its_creation_to_the_requests_of_its_last_attempt(traced: Traced) -> None:
+async def test_a_run_has_one_trace_from_its_creation_to_the_requests_of_its_last_attempt(
+    traced: Traced,
+) -> None:
     traced.answers.set()
     traced.failures_left = 1
     uid = await traced.run("retried")
@@ -113,7 +122,10 @@ async def test_a_run_has_one_trace_from_its_creation_to_the_requests_of_its_last
 
     assert traced.received.problems() == []
     (root,) = found[f"InferenceRun {NAMESPACE}/retried"]
-    assert (root.service, root.attributes["inferrun.records.completed"]) == ("inferrun-worker", ROWS)
+    assert (root.service, root.attributes["inferrun.records.completed"]) == (
+        "inferrun-worker",
+        ROWS,
+    )
     assert [span.service for span in found["start the workflow"]] == ["inferrun-shim"]
     assert {"LaunchJob", "RecordOutcome"} <= set(found)
     (first,), (second,) = found["launch 1"], found["launch 2"]
@@ -127,7 +139,9 @@ async def test_a_run_has_one_trace_from_its_creation_to_the_requests_of_its_last
     assert [span.parent for span in found["commit the output"]] == [second.id]
 
 
-async def test_a_run_that_another_workflow_and_worker_take_over_keeps_its_trace(traced: Traced) -> None:
+async def test_a_run_that_another_workflow_and_worker_take_over_keeps_its_trace(
+    traced: Traced,
+) -> None:
     uid = await traced.run("taken-over")
     await until("the model is asked", lambda: len(traced.parents), seconds=60)
     workflow = run_workflow_id(RunRef(namespace=NAMESPACE, name="taken-over", uid=uid))
@@ -139,17 +153,26 @@ async def test_a_run_that_another_workflow_and_worker_take_over_keeps_its_trace(
     found = await traced.trace(uid)
 
     assert traced.received.problems() == []
-    workflows = {span.attributes.get("temporal.workflow.id") for span in found["LaunchJob"] + found["RecordOutcome"]}
+    workflows = {
+        span.attributes.get("temporal.workflow.id")
+        for span in found["LaunchJob"] + found["RecordOutcome"]
+    }
     assert f"{workflow}/recover" in workflows
     (launch,) = found["launch 1"]
     assert {span.parent for span in found["request"]} == {launch.id}
 
 
-async def test_a_run_that_is_deleted_while_it_is_in_progress_has_a_complete_trace(traced: Traced) -> None:
+async def test_a_run_that_is_deleted_while_it_is_in_progress_has_a_complete_trace(
+    traced: Traced,
+) -> None:
     uid = await traced.run("deleted")
     await until("the model is asked", lambda: len(traced.parents), seconds=60)
     await traced.world.api.delete(RUNS, NAMESPACE, "deleted", uid=uid)
-    await until("its end is traced", lambda: traced.received.named(f"InferenceRun {NAMESPACE}/deleted"), seconds=90)
+    await until(
+        "its end is traced",
+        lambda: traced.received.named(f"InferenceRun {NAMESPACE}/deleted"),
+        seconds=90,
+    )
 
     found = await traced.trace(uid)
 

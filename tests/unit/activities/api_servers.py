@@ -12,7 +12,8 @@ from tests.unit.objects import NOW
 
 
 class StoredObjects(KubeClient):
-    """Serves the objects it was given, by plural, and notes what is changed, which has no effect. Its clock stands still."""
+    """Serves the objects it was given, by plural, and notes what is changed, which has no effect.
+    Its clock stands still."""
 
     def __init__(self, **objects: Object) -> None:
         self._objects = objects
@@ -27,33 +28,33 @@ class StoredObjects(KubeClient):
     async def delete(
         self,
         resource: Resource,
-        namespace: str | None,  # noqa: ARG002
+        namespace: str | None,
         name: str,
         *,
         uid: str,
-        version: str | None = None,  # noqa: ARG002
-        grace: int | None = None,  # noqa: ARG002
+        version: str | None = None,
+        grace: int | None = None,
     ) -> None:
         self.deleted.append((resource.plural, name, uid))
 
     async def patch(
         self,
-        resource: Resource,  # noqa: ARG002
-        namespace: str | None,  # noqa: ARG002
-        name: str,  # noqa: ARG002
+        resource: Resource,
+        namespace: str | None,
+        name: str,
         body: Object,
         *,
-        sub: str | None = None,  # noqa: ARG002
+        sub: str | None = None,
     ) -> Object:
         self.patched.append(body)
         return body
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:  # noqa: ARG002
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         if resource.plural not in self._objects:
             raise NotFound("there is none")
         return self._objects[resource.plural]
 
-    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:  # noqa: ARG002
+    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
         found = self._objects.get(resource.plural)
         return {"items": [found] if found is not None else []}
 
@@ -62,7 +63,7 @@ class StoredObjects(KubeClient):
         resource: Resource,
         namespace: str | None = None,
         *,
-        page_size: int,  # noqa: ARG002
+        page_size: int,
         **params: str,
     ) -> AsyncIterator[Object]:
         for item in (await self.list(resource, namespace, **params))["items"]:
@@ -73,15 +74,19 @@ class StoredObjects(KubeClient):
         resource: Resource,
         namespace: str | None = None,
         *,
-        max_bytes: int | None = None,  # noqa: ARG002
+        max_bytes: int | None = None,
         **params: str,
     ) -> Page:
         return Page(version="1", items=(await self.list(resource, namespace, **params))["items"])
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, **params: str
+    ) -> Object:
         return body
 
-    async def log(self, namespace: str, pod: str, *, container: str, tail_lines: int, limit_bytes: int) -> str:  # noqa: ARG002
+    async def log(
+        self, namespace: str, pod: str, *, container: str, tail_lines: int, limit_bytes: int
+    ) -> str:
         """The kubelet of the Pod's node never answers."""
         await asyncio.Event().wait()
         return ""

@@ -40,8 +40,13 @@ class OneSchedule(StoredObjects):
             raise NotFound("there is none")
         return self.made
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
-        self.made = {**body, "metadata": {**body["metadata"], "namespace": namespace, "uid": "uid-of-the-run"}}
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, **params: str
+    ) -> Object:
+        self.made = {
+            **body,
+            "metadata": {**body["metadata"], "namespace": namespace, "uid": "uid-of-the-run"},
+        }
         return self.made
 
 
@@ -57,10 +62,12 @@ class NoHistory(SubmissionHistory):
         super().__init__(cast("Client", None), task_queue="any", installation="any")
         self._deleted = deleted
 
-    async def find(self, request: SubmitInput) -> SubmissionStatus | None:  # noqa: ARG002
+    async def find(self, request: SubmitInput) -> SubmissionStatus | None:
         return None
 
-    async def find_deleted(self, namespace: str, name: str, *, since: datetime) -> SubmissionStatus | None:  # noqa: ARG002
+    async def find_deleted(
+        self, namespace: str, name: str, *, since: datetime
+    ) -> SubmissionStatus | None:
         return self._deleted
 
 
@@ -70,7 +77,7 @@ class Actions(ScheduleActions):
     def __init__(self, *, is_known: bool) -> None:
         self._is_known = is_known
 
-    async def has_started(self, schedule: RunRef, workflow_id: str) -> bool:  # noqa: ARG002
+    async def has_started(self, schedule: RunRef, workflow_id: str) -> bool:
         return self._is_known
 
 
@@ -85,9 +92,9 @@ async def submit(
     is_triggered: bool = True,
     **submission: object,
 ) -> SubmissionStatus:
-    """Submit the run that was due then, or one for a program, if its `submission` is given. `started`: when the activity started,
-    by Temporal's clock; `tries`: the number of this try of it; `is_triggered`:
-    whether Temporal lists the workflow among those that the schedule started.
+    """Submit the run that was due then, or one for a program, if its `submission` is given.
+    `started`: when the activity started, by Temporal's clock; `tries`: the number of this try of
+    it; `is_triggered`: whether Temporal lists the workflow among those that the schedule started.
     """
     submitter = RunSubmitter(
         api,

@@ -15,7 +15,16 @@ from inferrun.reasons import Reason
 from inferrun.run_defaults import Defaults
 from inferrun.runner_report import RunnerResult, dump_result
 from tests.unit.activities.api_servers import StoredObjects
-from tests.unit.launches import INSTALLATION, JOB_NAME, JOB_UID, SHIM_KEY, ends_of, is_of_shim, live_job, live_pod
+from tests.unit.launches import (
+    INSTALLATION,
+    JOB_NAME,
+    JOB_UID,
+    SHIM_KEY,
+    ends_of,
+    is_of_shim,
+    live_job,
+    live_pod,
+)
 from tests.unit.objects import RUN, Json, snapshot, terminated
 from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
 from workflows.timing import ACTIVITIES
@@ -27,11 +36,19 @@ def inspector_of(api: StoredObjects, launches: LaunchReader) -> LaunchInspector:
 
 @pytest.mark.parametrize("is_our_runner", [True, False])
 async def test_a_dead_kubelet_delays_a_verdict_only_for_a_moment(*, is_our_runner: bool) -> None:
-    api = StoredObjects(jobs=live_job(condition="Failed"), pods=live_pod(terminated(3), phase="Failed"))
-    inspector = inspector_of(api, LaunchReader(api, RunStore(api), is_signer=is_of_shim, defaults=Defaults))
+    api = StoredObjects(
+        jobs=live_job(condition="Failed"), pods=live_pod(terminated(3), phase="Failed")
+    )
+    inspector = inspector_of(
+        api, LaunchReader(api, RunStore(api), is_signer=is_of_shim, defaults=Defaults)
+    )
     ours = snapshot(is_our_runner=is_our_runner, foreign_log_tail=True).model_dump_json()
     request = InspectInput(
-        run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=ours, pod_shape=shape_of_pod(live_pod())
+        run=RUN,
+        job_name=JOB_NAME,
+        job_uid=JOB_UID,
+        snapshot=ours,
+        pod_shape=shape_of_pod(live_pod()),
     )
     async with asyncio.timeout(ACTIVITIES.local):
         report = await inspector.inspect_launch(request)
@@ -46,7 +63,9 @@ async def test_the_start_of_a_pod_that_is_gone_is_read_from_its_event() -> None:
         "firstTimestamp": "2026-11-21T07:10:00Z",
     }
     api = StoredObjects(jobs=live_job(), pods=live_pod(uid="pod-b"), events=started)
-    inspector = inspector_of(api, LaunchReader(api, RunStore(api), is_signer=is_of_shim, defaults=Defaults))
+    inspector = inspector_of(
+        api, LaunchReader(api, RunStore(api), is_signer=is_of_shim, defaults=Defaults)
+    )
     request = InspectInput(
         run=RUN,
         job_name=JOB_NAME,
@@ -86,7 +105,9 @@ async def report_on_seen(
 
 
 async def test_a_success_that_the_watch_has_seen_is_not_read_again() -> None:
-    report = await report_on_seen(seen=succeeded_pod(), stored=live_pod(terminated(3), phase="Failed"))
+    report = await report_on_seen(
+        seen=succeeded_pod(), stored=live_pod(terminated(3), phase="Failed")
+    )
     assert report.verdict is not None
     assert (report.verdict.kind, report.verdict.delivery) == (VerdictKind.SUCCEEDED, "ExactlyOnce")
     assert report.verdict.pod_name == succeeded_pod()["metadata"]["name"]
@@ -100,8 +121,12 @@ async def test_a_success_that_the_watch_has_seen_is_not_read_again() -> None:
         (live_pod(terminated(3), phase="Failed"), "Failed"),
     ],
 )
-async def test_anything_but_a_success_is_read_from_the_api_server(seen: Json, condition: str) -> None:
-    report = await report_on_seen(seen=seen, stored=live_pod(terminated(4), phase="Failed"), condition=condition)
+async def test_anything_but_a_success_is_read_from_the_api_server(
+    seen: Json, condition: str
+) -> None:
+    report = await report_on_seen(
+        seen=seen, stored=live_pod(terminated(4), phase="Failed"), condition=condition
+    )
     assert report.verdict is not None
     assert report.verdict.kind is VerdictKind.FAILED
 
@@ -123,6 +148,8 @@ def forged_ends(pod: Json, *, job_uid: str = JOB_UID, key: SigningKey = SHIM_KEY
 )
 async def test_an_end_that_our_shim_has_not_signed_proves_nothing(ends: str) -> None:
     stored = live_pod(terminated(4), phase="Failed")
-    report = await report_on_seen(seen=succeeded_pod(), stored=stored, condition="Failed", ends=ends)
+    report = await report_on_seen(
+        seen=succeeded_pod(), stored=stored, condition="Failed", ends=ends
+    )
     assert report.verdict is not None
     assert (report.verdict.kind, report.verdict.exit_code) == (VerdictKind.FAILED, 4)

@@ -14,7 +14,12 @@ DUE = parse("2026-11-21T09:00:00Z")
 
 def schedule(expression: str = "0 * * * *", **spec: object) -> InferenceRun:
     metadata = {"name": "nightly", "namespace": "team", "uid": "u"}
-    return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}, "schedule": expression, **spec}})
+    return parse_run(
+        {
+            "metadata": metadata,
+            "spec": {"configRef": {"name": "iris"}, "schedule": expression, **spec},
+        }
+    )
 
 
 def after(seconds: float) -> datetime:
@@ -28,7 +33,9 @@ def test_a_run_is_created_until_its_starting_deadline(late: int) -> None:
 
 @pytest.mark.parametrize(("deadline", "late"), [(None, 3601), (10, 11)])
 def test_a_run_is_missed_after_its_starting_deadline(deadline: int | None, late: int) -> None:
-    missed = missed_because(schedule(startingDeadlineSeconds=deadline), nominal_time=DUE, now=after(late))
+    missed = missed_because(
+        schedule(startingDeadlineSeconds=deadline), nominal_time=DUE, now=after(late)
+    )
     assert missed is not None
     assert missed[0] is Reason.MISSED
     assert "2026-11-21T09:00:00Z" in missed[1]
@@ -52,7 +59,13 @@ def test_a_suspended_schedule_creates_no_run() -> None:
 
 @pytest.mark.parametrize(
     ("policy", "late", "is_missed"),
-    [("Allow", 59, False), ("Allow", 60, True), ("Forbid", 600, False), ("Replace", 600, False), (None, 600, False)],
+    [
+        ("Allow", 59, False),
+        ("Allow", 60, True),
+        ("Forbid", 600, False),
+        ("Replace", 600, False),
+        (None, 600, False),
+    ],
 )
 def test_of_several_late_runs_that_may_overlap_only_the_latest_is_created(
     policy: str | None, late: int, *, is_missed: bool
@@ -61,24 +74,40 @@ def test_of_several_late_runs_that_may_overlap_only_the_latest_is_created(
     assert (missed_because(minutely, nominal_time=DUE, now=after(late)) is not None) is is_missed
 
 
-@pytest.mark.parametrize(("policy", "is_missed"), [("Forbid", True), (None, True), ("Replace", False)])
-def test_a_run_is_not_created_beside_another_one_unless_it_replaces_it(policy: str | None, *, is_missed: bool) -> None:
+@pytest.mark.parametrize(
+    ("policy", "is_missed"), [("Forbid", True), (None, True), ("Replace", False)]
+)
+def test_a_run_is_not_created_beside_another_one_unless_it_replaces_it(
+    policy: str | None, *, is_missed: bool
+) -> None:
     hourly = schedule(concurrencyPolicy=policy) if policy else schedule()
     other = parse_run(
-        {"metadata": {"name": "nightly-1", "namespace": "team", "uid": "v"}, "spec": {"configRef": {"name": "iris"}}}
+        {
+            "metadata": {"name": "nightly-1", "namespace": "team", "uid": "v"},
+            "spec": {"configRef": {"name": "iris"}},
+        }
     )
     missed = missed_because(hourly, nominal_time=DUE, now=after(1), others=[other])
-    assert (missed is not None and missed[0] is Reason.SKIPPED and "nightly-1 was still" in missed[1]) is is_missed
+    assert (
+        missed is not None and missed[0] is Reason.SKIPPED and "nightly-1 was still" in missed[1]
+    ) is is_missed
 
 
 def test_the_later_time_is_in_the_schedules_time_zone() -> None:
     """09:00 UTC is 10:00 in Rome; the next fire is at 18:00 there, 17:00 UTC."""
-    twice = schedule("0 10,18 * * *", timeZone="Europe/Rome", concurrencyPolicy="Allow", startingDeadlineSeconds=86400)
+    twice = schedule(
+        "0 10,18 * * *",
+        timeZone="Europe/Rome",
+        concurrencyPolicy="Allow",
+        startingDeadlineSeconds=86400,
+    )
     assert missed_because(twice, nominal_time=DUE, now=after(8 * 3600 - 1)) is None
     assert missed_because(twice, nominal_time=DUE, now=after(8 * 3600)) is not None
 
 
-@pytest.mark.parametrize(("until", "expected"), [("08:59:59", False), ("09:00:00", True), ("10:00:00", True)])
+@pytest.mark.parametrize(
+    ("until", "expected"), [("08:59:59", False), ("09:00:00", True), ("10:00:00", True)]
+)
 def test_a_time_that_is_accounted_for_gets_no_run_any_more(until: str, *, expected: bool) -> None:
     stored = schedule().model_dump(by_alias=True)
     accounted = parse_run({**stored, "status": {"times": {"until": f"2026-11-21T{until}Z"}}})

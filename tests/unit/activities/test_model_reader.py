@@ -15,23 +15,35 @@ from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import Object, Resource
 from inferrun.reasons import Reason
 from inferrun.timestamps import rfc3339
-from tests.unit.inferrun.kserve.stored import Json, edited, merged, port, service, standard, with_model
+from tests.unit.inferrun.kserve.stored import (
+    Json,
+    edited,
+    merged,
+    port,
+    service,
+    standard,
+    with_model,
+)
 
 NOW = datetime(2026, 11, 21, 3, tzinfo=UTC)
 IRIS = WantedService(kind="InferenceService", namespace="kserve-test", name="sklearn-iris")
-RUNTIME = {"metadata": {"name": "mine", "resourceVersion": "1"}, "spec": {"protocolVersions": ["v1", "v2"]}}
+RUNTIME = {
+    "metadata": {"name": "mine", "resourceVersion": "1"},
+    "spec": {"protocolVersions": ["v1", "v2"]},
+}
 DENSE: Json = {"tolerations": [{}] * 400_000}
 """As small in JSON, and as large in memory, as a field with a schema can be."""
 
 
 class Server(KubeClient):
-    """Serves InferenceServices and the objects it was given, by plural, as the client decodes them."""
+    """Serves InferenceServices and the objects it was given, by plural, as the client decodes
+    them."""
 
     def __init__(self, time: datetime, **objects: Json) -> None:
         self._time = time
         self._raw = {plural: orjson.dumps(item) for plural, item in objects.items()}
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:  # noqa: ARG002
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         if resource.plural not in self._raw:
             raise NotFound("there is none", status=404)
         return read_object(self._raw[resource.plural], resource)
@@ -52,12 +64,16 @@ def of_runtime(**changes: Json) -> Json:
 
 async def find(**objects: Json) -> str:
     ports = service(port(80, target=8080))
-    address = await ModelReader(Server(NOW, services=ports, **objects)).find(IRIS, namespace=IRIS.namespace)
+    address = await ModelReader(Server(NOW, services=ports, **objects)).find(
+        IRIS, namespace=IRIS.namespace
+    )
     return address.protocol
 
 
 @pytest.mark.parametrize("years", [-10, 10])
-async def test_the_age_of_an_edit_is_measured_by_the_api_servers_clock_however_wrong_the_workers_is(years: int) -> None:
+async def test_the_age_of_an_edit_is_measured_by_the_api_servers_clock_however_wrong_the_workers_is(
+    years: int,
+) -> None:
     """An observedGeneration that the edit did not reach is ignored after a minute."""
     time = NOW.replace(year=NOW.year + years)
     item = merged(standard(), {"metadata": {"generation": 2, "resourceVersion": "1"}})
@@ -77,7 +93,10 @@ async def test_the_protocol_is_that_of_the_runtime() -> None:
 
 
 async def test_a_runtime_that_is_too_large_counts_as_one_that_must_not_be_read() -> None:
-    assert await find(inferenceservices=of_runtime(), servingruntimes=merged(RUNTIME, {"spec": DENSE})) == "v1"
+    assert (
+        await find(inferenceservices=of_runtime(), servingruntimes=merged(RUNTIME, {"spec": DENSE}))
+        == "v1"
+    )
 
 
 async def test_an_object_that_is_too_large_is_waited_for() -> None:
@@ -90,4 +109,6 @@ async def test_an_object_that_is_too_large_is_waited_for() -> None:
 
 
 def test_no_object_that_users_write_is_parsed_whatever_its_size() -> None:
-    assert [plural for plural, resource in OTHER_RESOURCES.items() if not resource.is_free_form] == []
+    assert [
+        plural for plural, resource in OTHER_RESOURCES.items() if not resource.is_free_form
+    ] == []

@@ -17,24 +17,38 @@ NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 
 def attempt(launch: int, **changes: Any) -> Attempt:  # Any: fields of an attempt
     begin = NOW - timedelta(minutes=60 - launch)
-    given = {"start_time": begin, "completion_time": begin + timedelta(seconds=30), "reason": "InferenceFailed"}
+    given = {
+        "start_time": begin,
+        "completion_time": begin + timedelta(seconds=30),
+        "reason": "InferenceFailed",
+    }
     return Attempt(launch=launch, attempt=launch, pod_name=f"pod-{launch}", **{**given, **changes})
 
 
-def ended(*attempts: Attempt, phase: Phase = Phase.FAILED, reason: Reason = Reason.INFERENCE_FAILED) -> InferenceRun:
+def ended(
+    *attempts: Attempt, phase: Phase = Phase.FAILED, reason: Reason = Reason.INFERENCE_FAILED
+) -> InferenceRun:
     listed = [one.model_dump(by_alias=True, exclude_none=True, mode="json") for one in attempts]
-    return parse_run(live_run(phase=phase, reason=reason, message="why", completionTime=rfc3339(NOW), attempts=listed))
+    return parse_run(
+        live_run(
+            phase=phase, reason=reason, message="why", completionTime=rfc3339(NOW), attempts=listed
+        )
+    )
 
 
 def spans(run: InferenceRun | None, *attempts: Attempt) -> dict[str, Span]:
-    request = RecordInput(run=RUN, phase=Phase.FAILED, reason=Reason.RUN_DELETED, message="gone", attempts=attempts)
+    request = RecordInput(
+        run=RUN, phase=Phase.FAILED, reason=Reason.RUN_DELETED, message="gone", attempts=attempts
+    )
     found = outcome_spans(request, run, now=NOW)
     assert len({span.id for span in found if span.id}) == sum(span.id != 0 for span in found)
     return {span.name: span for span in found}
 
 
 def test_a_run_has_the_times_and_the_outcome_of_its_status() -> None:
-    run = ended(attempt(1), attempt(2, reason="Succeeded"), phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+    run = ended(
+        attempt(1), attempt(2, reason="Succeeded"), phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED
+    )
     found = spans(run)
     root, first, second = found[f"InferenceRun {RUN}"], found["launch 1"], found["launch 2"]
     assert (root.id, root.parent, root.error) == (run_span_id(RUN.uid), 0, "")
@@ -54,7 +68,9 @@ def test_launches_that_the_status_no_longer_lists_have_spans_too() -> None:
 
 
 def test_a_replaced_pod_is_below_its_launch() -> None:
-    found = spans(ended(attempt(1, replaced=True, reason="PodEvicted"), attempt(1, reason="Succeeded")))
+    found = spans(
+        ended(attempt(1, replaced=True, reason="PodEvicted"), attempt(1, reason="Succeeded"))
+    )
     assert found["replaced Pod of launch 1"].parent == found["launch 1"].id
     assert found["launch 1"].error == ""
 

@@ -22,7 +22,9 @@ def ended(code: int, message: str = "", **more: Any) -> Json:
     return pod(terminated(code, message=message), phase="Failed", **more)
 
 
-def unclear(*pods: Json, may_be_unseen: bool = True, orphans: tuple[Json, ...] = (), ours: bool = True) -> bool:
+def unclear(
+    *pods: Json, may_be_unseen: bool = True, orphans: tuple[Json, ...] = (), ours: bool = True
+) -> bool:
     objects = LaunchObjects(None, list(pods), orphans)
     return is_unclear(objects, snapshot=snapshot(is_our_runner=ours), may_be_unseen=may_be_unseen)
 
@@ -76,7 +78,9 @@ def test_the_last_pod_that_ran_decides() -> None:
         ([], True),
     ],
 )
-def test_a_shard_of_which_no_pod_is_known_may_have_committed(*, pods: list[str], is_open: bool) -> None:
+def test_a_shard_of_which_no_pod_is_known_may_have_committed(
+    *, pods: list[str], is_open: bool
+) -> None:
     """Its Pod was stopped while no worker was there to see it."""
     known = LaunchObjects(None, [ended(143, FAILURE, name=name) for name in pods])
     of = snapshot(shards=2)
@@ -105,8 +109,12 @@ def test_the_exit_code_of_a_custom_image_is_clear(code: int) -> None:
         (LaunchObjects(job=job(condition="Complete"), pods=[ended(0, SUCCESS)]), False),
     ],
 )
-def test_a_report_on_a_launch_that_ended_says_whether_it_is_clear(*, objects: LaunchObjects, expected: bool) -> None:
-    verdict = report_on(objects, snapshot=snapshot(), pod_uid="", node_lost_seconds=300, now=NOW).verdict
+def test_a_report_on_a_launch_that_ended_says_whether_it_is_clear(
+    *, objects: LaunchObjects, expected: bool
+) -> None:
+    verdict = report_on(
+        objects, snapshot=snapshot(), pod_uid="", node_lost_seconds=300, now=NOW
+    ).verdict
     assert verdict is not None
     assert verdict.is_unclear is expected
 
@@ -114,7 +122,11 @@ def test_a_report_on_a_launch_that_ended_says_whether_it_is_clear(*, objects: La
 def test_a_pod_that_waited_too_long_is_clear() -> None:
     waited = pod(waiting("ContainerCreating"), phase="Failed", reason="DeadlineExceeded")
     verdict = report_on(
-        LaunchObjects(job=FAILED, pods=[waited]), snapshot=snapshot(), pod_uid="", node_lost_seconds=300, now=NOW
+        LaunchObjects(job=FAILED, pods=[waited]),
+        snapshot=snapshot(),
+        pod_uid="",
+        node_lost_seconds=300,
+        now=NOW,
     ).verdict
     assert verdict is not None
     assert (verdict.kind, verdict.is_unclear) == (VerdictKind.NEVER_RAN, False)
@@ -125,7 +137,10 @@ def test_a_pod_that_waited_too_long_is_clear() -> None:
     [
         (None, "snapshot is missing"),
         (snapshot(is_our_runner=False), "only the custom image knows"),
-        (snapshot(endpoints=(EndpointSecret(end="output", secret="handler"),)), "data handler cannot be asked"),
+        (
+            snapshot(endpoints=(EndpointSecret(end="output", secret="handler"),)),
+            "data handler cannot be asked",
+        ),
     ],
 )
 def test_some_outputs_cannot_be_asked(given: Any, words: str) -> None:
@@ -142,4 +157,7 @@ def test_a_file_output_can_be_asked_whatever_the_input() -> None:
 def test_a_dry_run_has_stored_nothing_whatever_became_of_it() -> None:
     finding = unanswerable(snapshot(is_dry_run=True))
     assert finding is not None
-    assert (finding.state, finding.message) == (OutputState.NOT_COMMITTED, "a dry run stores nothing")
+    assert (finding.state, finding.message) == (
+        OutputState.NOT_COMMITTED,
+        "a dry run stores nothing",
+    )

@@ -37,7 +37,7 @@ class Signals(OutboundInterceptor):
     async def signal_workflow(self, input: SignalWorkflowInput) -> None:  # noqa: A002 -- the library's name
         self.sent.append((input.id, input.signal))
 
-    def fetch_workflow_history_events(self, input: FetchWorkflowHistoryEventsInput) -> Any:  # noqa: A002, ARG002 -- the library's
+    def fetch_workflow_history_events(self, input: FetchWorkflowHistoryEventsInput) -> Any:  # noqa: A002 -- the library's
         return _submission_of("models")
 
 
@@ -46,7 +46,9 @@ async def _submission_of(namespace: str) -> AsyncIterator[HistoryEvent]:
     event = HistoryEvent(event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
     started = event.workflow_execution_started_event_attributes
     started.workflow_type.name = WORKFLOW_TYPE
-    payload = started.input.payloads.add(data=json.dumps({"namespace": namespace, "configRef": "iris"}).encode())
+    payload = started.input.payloads.add(
+        data=json.dumps({"namespace": namespace, "configRef": "iris"}).encode()
+    )
     payload.metadata["encoding"] = b"json/plain"
     yield event
 
@@ -68,11 +70,18 @@ async def recorder_over(api: StoredObjects, *, signals: Signals) -> OutcomeRecor
         api,
         RunStore(api),
         events=EventRecorder(api, reporter="tests"),
-        temporal=await Client.connect("127.0.0.1:1", lazy=True, interceptors=[Intercepting(signals)]),
+        temporal=await Client.connect(
+            "127.0.0.1:1", lazy=True, interceptors=[Intercepting(signals)]
+        ),
         installation=INSTALLATION,
         configs=ConfigReader(api, defaults=Defaults, runner_account=""),
         defaults=Defaults,
-        pruner=HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=no_postponement),
+        pruner=HistoryPruner(
+            api,
+            RunStore(api),
+            events=EventRecorder(api, reporter="tests"),
+            postpone=no_postponement,
+        ),
     )
 
 
@@ -80,7 +89,9 @@ async def test_the_submission_of_a_run_that_is_gone_is_told_of_its_deletion() ->
     """The shim, which otherwise does that, may not have seen the run any more."""
     signals = Signals()
     recorder = await recorder_over(StoredObjects(), signals=signals)
-    request = RecordInput(run=RUN, phase=Phase.FAILED, reason=Reason.RUN_DELETED, message="gone", submitter=RUN.name)
+    request = RecordInput(
+        run=RUN, phase=Phase.FAILED, reason=Reason.RUN_DELETED, message="gone", submitter=RUN.name
+    )
 
     assert (await recorder.record_outcome(request)).gone
 
@@ -90,9 +101,17 @@ async def test_the_submission_of_a_run_that_is_gone_is_told_of_its_deletion() ->
 async def test_a_workflow_that_did_not_submit_the_run_is_not_signalled() -> None:
     signals = Signals()
     recorder = await recorder_over(StoredObjects(), signals=signals)
-    for run, submitter in ((RUN, "mine"), (RUN.model_copy(update={"namespace": "other"}), RUN.name), (RUN, "x" * 5000)):
+    for run, submitter in (
+        (RUN, "mine"),
+        (RUN.model_copy(update={"namespace": "other"}), RUN.name),
+        (RUN, "x" * 5000),
+    ):
         request = RecordInput(
-            run=run, phase=Phase.FAILED, reason=Reason.RUN_DELETED, message="gone", submitter=submitter
+            run=run,
+            phase=Phase.FAILED,
+            reason=Reason.RUN_DELETED,
+            message="gone",
+            submitter=submitter,
         )
         await recorder.record_outcome(request)
     assert signals.sent == []
@@ -100,9 +119,13 @@ async def test_a_workflow_that_did_not_submit_the_run_is_not_signalled() -> None
 
 async def test_an_outcome_is_recorded_although_the_runs_config_map_was_corrupted() -> None:
     owner = {"uid": RUN.uid, "kind": "InferenceRun", "name": RUN.name, "controller": True}
-    config_map = {"metadata": {"name": "inf-iris", "ownerReferences": [owner]}, "data": {"contract.json": "{"}}
+    config_map = {
+        "metadata": {"name": "inf-iris", "ownerReferences": [owner]},
+        "data": {"contract.json": "{"},
+    }
     api = StoredObjects(
-        inferenceruns=live_run(phase="Failed", reason="NameTaken", message="not ours"), configmaps=config_map
+        inferenceruns=live_run(phase="Failed", reason="NameTaken", message="not ours"),
+        configmaps=config_map,
     )
 
     recorder = await recorder_over(api, signals=Signals())
@@ -110,13 +133,21 @@ async def test_an_outcome_is_recorded_although_the_runs_config_map_was_corrupted
     assert (await recorder.record_outcome(request)).reason is Reason.NAME_TAKEN
 
 
-async def test_a_job_that_other_containers_keep_from_ending_is_deleted_once_the_outcome_is_recorded() -> None:
-    api = StoredObjects(inferenceruns=live_run(phase="Succeeded", reason="Succeeded", message="150 of 150"))
+async def test_a_job_that_other_containers_keep_from_ending_is_deleted_once_the_outcome_is_recorded() -> (
+    None
+):
+    api = StoredObjects(
+        inferenceruns=live_run(phase="Succeeded", reason="Succeeded", message="150 of 150")
+    )
     recorder = await recorder_over(api, signals=Signals())
-    request = RecordInput(run=RUN, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
+    request = RecordInput(
+        run=RUN, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150"
+    )
 
     await recorder.record_outcome(request)
     assert api.deleted == []
 
-    await recorder.record_outcome(request.model_copy(update={"held_job_name": "inf-iris", "held_job_uid": "uid-1"}))
+    await recorder.record_outcome(
+        request.model_copy(update={"held_job_name": "inf-iris", "held_job_uid": "uid-1"})
+    )
     assert api.deleted == [("jobs", "inf-iris", "uid-1")]

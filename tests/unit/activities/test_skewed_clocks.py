@@ -1,5 +1,5 @@
-"""Times in objects are compared with the API server's clock, those of schedules with Temporal's. The clock of this process, days
-ahead of both here, decides nothing.
+"""Times in objects are compared with the API server's clock, those of schedules with Temporal's.
+The clock of this process, days ahead of both here, decides nothing.
 """
 
 from datetime import timedelta
@@ -67,9 +67,13 @@ async def stop(api: StoredObjects, *, only_after: float) -> StopLaunchResult:
 
 
 @pytest.mark.parametrize(("ran", "left"), [(0, 60), (30, 30), (58, 2)])
-async def test_a_stop_at_a_deadline_that_has_not_come_says_how_many_seconds_are_left(ran: int, left: int) -> None:
+async def test_a_stop_at_a_deadline_that_has_not_come_says_how_many_seconds_are_left(
+    ran: int, left: int
+) -> None:
     api = StoredObjects(
-        inferenceruns=live_run(), jobs=live_job(), pods=live_pod(running(at(ran)), phase="Running", age=ran)
+        inferenceruns=live_run(),
+        jobs=live_job(),
+        pods=live_pod(running(at(ran)), phase="Running", age=ran),
     )
     stopped = await stop(api, only_after=60)
     assert (stopped.is_stopped, stopped.seconds_left) == (False, left)
@@ -78,20 +82,31 @@ async def test_a_stop_at_a_deadline_that_has_not_come_says_how_many_seconds_are_
 
 async def test_a_stop_at_a_deadline_that_has_come_stops_the_launch() -> None:
     pod = live_pod(running(at(60)), phase="Running", age=60)
-    assert (await stop(StoredObjects(inferenceruns=live_run(), jobs=live_job(), pods=pod), only_after=60)).is_stopped
+    assert (
+        await stop(
+            StoredObjects(inferenceruns=live_run(), jobs=live_job(), pods=pod), only_after=60
+        )
+    ).is_stopped
 
 
 @pytest.mark.parametrize(("node_ahead", "left"), [(-30, 20), (-5, 20), (0, 20), (5, 25), (30, 50)])
 async def test_the_clock_of_a_node_brings_no_deadline_forward(node_ahead: int, left: int) -> None:
-    """The container has run for 40 s. On a node that is ahead it gets more time, by the difference."""
+    """The container has run for 40 s. On a node that is ahead it gets more time, by the
+    difference."""
     pod = live_pod(running(at(40 - node_ahead)), phase="Running", age=43)
     pod["status"]["startTime"] = at(42 - node_ahead)
-    pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(42)}]
-    stopped = await stop(StoredObjects(inferenceruns=live_run(), jobs=live_job(), pods=pod), only_after=60)
+    pod["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(42)}
+    ]
+    stopped = await stop(
+        StoredObjects(inferenceruns=live_run(), jobs=live_job(), pods=pod), only_after=60
+    )
     assert stopped.seconds_left == pytest.approx(left, abs=2)
 
 
-@pytest.mark.parametrize(("seconds", "stage"), [(299, LaunchStage.RUNNING), (300, LaunchStage.STUCK)])
+@pytest.mark.parametrize(
+    ("seconds", "stage"), [(299, LaunchStage.RUNNING), (300, LaunchStage.STUCK)]
+)
 async def test_a_node_is_lost_by_the_clock_of_the_control_plane_that_marked_its_pods(
     seconds: int, stage: LaunchStage
 ) -> None:
@@ -113,7 +128,12 @@ async def test_a_run_is_deleted_when_it_is_due_by_the_clock_that_said_when(secon
         api,
         RunStore(api),
         events=events,
-        pruner=HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=no_postponement),
+        pruner=HistoryPruner(
+            api,
+            RunStore(api),
+            events=EventRecorder(api, reporter="tests"),
+            postpone=no_postponement,
+        ),
     )
     if seconds < 0:
         with pytest.raises(Exception, match="is kept until") as refused:

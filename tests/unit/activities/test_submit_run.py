@@ -1,4 +1,5 @@
-"""What becomes of a submission whose request to create the run is answered late, or beside another one."""
+"""What becomes of a submission whose request to create the run is answered late, or beside another
+one."""
 
 from datetime import datetime, timedelta
 
@@ -19,7 +20,9 @@ from workflows.messages import SubmissionState, SubmissionStatus
 class LateAnswers(OneSchedule):
     """The response to the request that creates the run is lost, and the client sends it again."""
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, **params: str
+    ) -> Object:
         await super().create(resource, namespace, body, **params)
         raise AlreadyExists("it was created by the first request")
 
@@ -32,8 +35,8 @@ async def test_a_run_that_was_created_by_a_request_without_an_answer_is_adopted(
 
 
 class TwoAtOnce(OneSchedule):
-    """Another run of the schedule is created at the same moment as the one that is submitted. That is launched once it has been
-    listed so often: its status then names its Job.
+    """Another run of the schedule is created at the same moment as the one that is submitted. That
+    is launched once it has been listed so often: its status then names its Job.
     """
 
     def __init__(self, *, launched_after: int | None) -> None:
@@ -42,7 +45,9 @@ class TwoAtOnce(OneSchedule):
         self.is_deleted = False
         self._looks_left = launched_after
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, **params: str
+    ) -> Object:
         if resource is not RUNS:
             return body
         made = await super().create(resource, namespace, body, **params)
@@ -53,7 +58,10 @@ class TwoAtOnce(OneSchedule):
     async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
         if resource is not RUNS or self.made is None or self.is_deleted:
             return await super().list(resource, namespace, **params)
-        other = {**self.made, "metadata": {**self.made["metadata"], "name": "other", "uid": "other"}}
+        other = {
+            **self.made,
+            "metadata": {**self.made["metadata"], "name": "other", "uid": "other"},
+        }
         found = {"items": [other, {**self.made, "metadata": {**self.made["metadata"]}}]}
         if self._looks_left:
             self._looks_left -= 1
@@ -63,12 +71,12 @@ class TwoAtOnce(OneSchedule):
     async def delete(
         self,
         resource: Resource,
-        namespace: str | None,  # noqa: ARG002
-        name: str,  # noqa: ARG002
+        namespace: str | None,
+        name: str,
         *,
-        uid: str,  # noqa: ARG002
+        uid: str,
         version: str | None = None,
-        grace: int | None = None,  # noqa: ARG002
+        grace: int | None = None,
     ) -> None:
         assert self.made is not None
         if version is not None and version != self.made["metadata"]["resourceVersion"]:
@@ -82,7 +90,11 @@ class TwoAtOnce(OneSchedule):
         if self.made is not None and self._looks_left == 0:
             job = {"kind": "Job", "name": "job", "uid": "job"}
             metadata = {**self.made["metadata"], "resourceVersion": "2"}
-            self.made = {**self.made, "metadata": metadata, "status": {"phase": "Pending", "jobStatus": job}}
+            self.made = {
+                **self.made,
+                "metadata": metadata,
+                "status": {"phase": "Pending", "jobStatus": job},
+            }
 
 
 async def test_of_two_runs_that_must_not_overlap_one_is_taken_back_before_it_is_executed() -> None:
@@ -94,7 +106,9 @@ async def test_of_two_runs_that_must_not_overlap_one_is_taken_back_before_it_is_
 
 
 @pytest.mark.parametrize("looks", [0, 1])
-async def test_a_run_that_was_launched_by_then_is_the_run_of_its_time_and_is_cancelled(looks: int) -> None:
+async def test_a_run_that_was_launched_by_then_is_the_run_of_its_time_and_is_cancelled(
+    looks: int,
+) -> None:
     api = TwoAtOnce(launched_after=looks)
     status = await submit(api, due=NOW, started=NOW, cancel=api.cancel)
     assert status.standing is SubmissionState.UNDER_WAY
@@ -109,7 +123,8 @@ DELETED = SubmissionStatus(standing=SubmissionState.GONE, run=RUN, reason=Reason
 async def test_a_run_that_was_deleted_after_its_creator_died_is_not_created_again(
     tries: int, *, is_created: bool
 ) -> None:
-    """The worker was killed before Temporal heard that the run was created, so the activity is tried again."""
+    """The worker was killed before Temporal heard that the run was created, so the activity is
+    tried again."""
     api = OneSchedule()
     history = NoHistory(DELETED)
     status = await submit(api, due=NOW, started=NOW, history=history, tries=tries, configRef="iris")
@@ -129,7 +144,9 @@ async def test_a_run_of_a_schedule_that_was_deleted_after_its_creator_died_was_n
     assert api.made is None or api.made["kind"] == "Event"
 
 
-@pytest.mark.parametrize(("reason", "is_created"), [(Reason.SUCCEEDED, False), (Reason.RUN_DELETED, True)])
+@pytest.mark.parametrize(
+    ("reason", "is_created"), [(Reason.SUCCEEDED, False), (Reason.RUN_DELETED, True)]
+)
 async def test_a_triggered_run_that_ended_and_was_pruned_after_its_creator_died_is_not_created_again(
     reason: Reason, *, is_created: bool
 ) -> None:
@@ -151,7 +168,9 @@ async def test_a_triggered_run_that_ended_and_was_pruned_after_its_creator_died_
     ],
     ids=["early", "not a time of the schedule"],
 )
-async def test_whoever_claims_to_be_a_schedule_is_refused(due: datetime, started: datetime, refusal: str) -> None:
+async def test_whoever_claims_to_be_a_schedule_is_refused(
+    due: datetime, started: datetime, refusal: str
+) -> None:
     with pytest.raises(ApplicationError, match=refusal) as refused:
         await submit(OneSchedule(), due=due, started=started, is_triggered=False)
     assert refused.value.non_retryable
@@ -159,5 +178,7 @@ async def test_whoever_claims_to_be_a_schedule_is_refused(due: datetime, started
 
 async def test_a_schedule_fires_by_the_clock_of_the_server_that_fires_it() -> None:
     """The clocks of Temporal's processes differ."""
-    status = await submit(OneSchedule(), due=NOW, started=NOW - timedelta(seconds=9), is_triggered=False)
+    status = await submit(
+        OneSchedule(), due=NOW, started=NOW - timedelta(seconds=9), is_triggered=False
+    )
     assert status.run is not None

@@ -31,14 +31,20 @@ class FullNamespace(StoredObjects):
     def __init__(self) -> None:
         contract = base64.b64encode(COMPILED.contract_json.encode()).decode()
         status = {"phase": "Running", "contract": contract, "snapshotHash": hash_of(COMPILED.texts)}
-        super().__init__(inferenceruns=run(status=status).model_dump(mode="json", by_alias=True, exclude_none=True))
+        super().__init__(
+            inferenceruns=run(status=status).model_dump(
+                mode="json", by_alias=True, exclude_none=True
+            )
+        )
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         if resource is CONFIG_MAPS:
             raise NotFound("deleted")
         return await super().get(resource, namespace, name)
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, **params: str
+    ) -> Object:
         raise Forbidden("exceeded quota: small, requested: count/configmaps=1")
 
 

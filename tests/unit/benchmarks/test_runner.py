@@ -25,7 +25,9 @@ SIGNATURE = Signature((TensorSpec("input-0"),))
 
 def test_the_generator_sends_what_the_runner_sends() -> None:
     records = JsonRecords([b"[5.1,3.5,1.4,0.2]"] * 3)
-    assert body_of(3) == rest_messages.encode_json([tensor_of(records, TensorSpec("input-0"), is_json=True)], SIGNATURE)
+    assert body_of(3) == rest_messages.encode_json(
+        [tensor_of(records, TensorSpec("input-0"), is_json=True)], SIGNATURE
+    )
 
 
 def test_the_generator_sends_the_same_tensor_over_grpc() -> None:
@@ -45,7 +47,9 @@ def test_the_server_handles_as_many_requests_at_a_time_as_it_has_workers() -> No
     assert [seen.completion_of(1, now=10.0) for _ in range(3)] == pytest.approx([10.5, 10.5, 11.0])
 
 
-@pytest.mark.parametrize(("fault", "answer"), [("503", response("503 Service Unavailable", b"{}")), ("reset", None)])
+@pytest.mark.parametrize(
+    ("fault", "answer"), [("503", response("503 Service Unavailable", b"{}")), ("reset", None)]
+)
 def test_a_share_of_the_requests_meets_a_fault(fault: str, answer: bytes | None) -> None:
     seen = Seen(capacity=1.0, share=0.1, fault=fault)
     answers = [seen.answer(b"POST /", body_of(1))[0] for _ in range(1000)]
@@ -83,4 +87,6 @@ def test_the_report_compares_each_pass_with_itself() -> None:
     assert "| a long run | 0.960 | at least 0.93 |" in text
     assert text.count("| 1.10 ± 0.00 (1.10 to 1.10) |") == len(WIDE)
     assert text.count("| 3.30 ± 0.00 (3.30 to 3.30) |") == len(WIDE)
-    assert text.count("| 0.70 ± 0.00 (0.70 to 0.70); bare stages 0.60 ± 0.00 (0.60 to 0.60) |") == len(WIDE)
+    assert text.count(
+        "| 0.70 ± 0.00 (0.70 to 0.70); bare stages 0.60 ± 0.00 (0.60 to 0.60) |"
+    ) == len(WIDE)

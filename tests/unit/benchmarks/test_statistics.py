@@ -27,7 +27,8 @@ NO_CPU = LifeCpu(dict.fromkeys(COUNTED, 0.0), dict.fromkeys(COUNTED, 0.0))
 
 
 def one_pass(*, seconds: float, single: float) -> Pass:
-    """A pass of sixty runs that took this many seconds until their Jobs; the baseline took half a second."""
+    """A pass of sixty runs that took this many seconds until their Jobs; the baseline took half a
+    second."""
     ours, baseline = Burst((1.0,) * 60, seconds), Burst((0.1,) * 60, 0.5)
     cpu = LifeCpu({**NO_CPU.to_job, "worker": 0.6}, {**NO_CPU.whole, "worker": 1.2})
     return Pass(
@@ -66,8 +67,12 @@ def test_requests_are_counted_by_verb_and_resource_without_watches_and_leases() 
     assert parse_requests(METRICS) == {"POST jobs": 4, "PATCH inferenceruns/status": 20}
 
 
-@pytest.mark.parametrize(("seconds", "single", "missed"), [(1.0, 0.04, 0), (3.0, 0.04, 1), (3.0, 0.3, 2)])
-def test_the_report_states_which_targets_are_missed(seconds: float, single: float, missed: int) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "single", "missed"), [(1.0, 0.04, 0), (3.0, 0.04, 1), (3.0, 0.3, 2)]
+)
+def test_the_report_states_which_targets_are_missed(
+    seconds: float, single: float, missed: int
+) -> None:
     report = "\n".join(lines([one_pass(seconds=seconds, single=single)]))
     assert report.count("MISSED") == missed
     assert report.count(": met)") == 5 - missed

@@ -20,22 +20,22 @@ class EventServer(KubeClient):
 
     async def page(
         self,
-        resource: Resource,  # noqa: ARG002
-        namespace: str | None = None,  # noqa: ARG002
+        resource: Resource,
+        namespace: str | None = None,
         *,
-        max_bytes: int | None = None,  # noqa: ARG002
-        **params: str,  # noqa: ARG002
+        max_bytes: int | None = None,
+        **params: str,
     ) -> Page:
         return Page(version="1", items=[])
 
     async def watch(
         self,
-        resource: Resource,  # noqa: ARG002
-        namespace: str | None,  # noqa: ARG002
+        resource: Resource,
+        namespace: str | None,
         *,
-        version: str,  # noqa: ARG002
-        silence_seconds: float = 0,  # noqa: ARG002
-        **params: str,  # noqa: ARG002
+        version: str,
+        silence_seconds: float = 0,
+        **params: str,
     ) -> AsyncIterator[tuple[str, Object]]:
         while True:
             yield await self.events.get()
@@ -43,7 +43,12 @@ class EventServer(KubeClient):
 
 
 def thing(name: str, *colours: object, uid: str = "1", version: int) -> Object:
-    metadata = {"name": name, "namespace": "team", "uid": f"{name}-{uid}", "resourceVersion": str(version)}
+    metadata = {
+        "name": name,
+        "namespace": "team",
+        "uid": f"{name}-{uid}",
+        "resourceVersion": str(version),
+    }
     return {"metadata": metadata, "colours": list(colours)}
 
 
@@ -73,7 +78,10 @@ async def test_objects_are_found_by_the_terms_that_they_have_now() -> None:
         replaced = thing("b", "blue", uid="2", version=6)
         assert await names_after(("ADDED", replaced)) == [[], ["a", "b"]]
         assert found.find("blue")[1][1] is found.get("team", "b")
-        gone = [("DELETED", thing("a", "blue", version=7)), ("DELETED", thing("b", "blue", uid="2", version=8))]
+        gone = [
+            ("DELETED", thing("a", "blue", version=7)),
+            ("DELETED", thing("b", "blue", uid="2", version=8)),
+        ]
         assert await names_after(*gone) == [[], []]
     finally:
         task.cancel()

@@ -1,4 +1,5 @@
-"""Log lines name the run that they are about, and the level can be changed while the process runs."""
+"""Log lines name the run that they are about, and the level can be changed while the process
+runs."""
 
 import asyncio
 import json
@@ -82,14 +83,18 @@ async def test_a_failed_reconcile_names_its_run_and_the_next_one_does_not(log: S
 def test_a_line_of_the_sdk_about_a_workflow_names_its_run(log: StringIO) -> None:
     for identity in (f"{run_workflow_id(RUN)}/recover", "nightly"):
         task = {"workflow_id": identity, "namespace": "default", "attempt": 12}
-        logging.getLogger("temporalio.worker").warning("Failed activation", extra={"temporal_workflow": task})
+        logging.getLogger("temporalio.worker").warning(
+            "Failed activation", extra={"temporal_workflow": task}
+        )
     of_run, of_submission = lines(log)
     assert {**NAMED, "workflow": f"{run_workflow_id(RUN)}/recover"}.items() <= of_run.items()
     assert of_submission["workflow"] == "nightly"
     assert not of_submission.keys() & {"run", "namespace"}
 
 
-def test_the_level_changes_with_its_setting_and_never_shows_payloads_of_the_sdk(log: StringIO, tmp_path: Path) -> None:
+def test_the_level_changes_with_its_setting_and_never_shows_payloads_of_the_sdk(
+    log: StringIO, tmp_path: Path
+) -> None:
     ours, sdk = logging.getLogger("worker.composition"), logging.getLogger("temporalio.worker")
     folder = DefaultsFolder(tmp_path)
 

@@ -27,14 +27,20 @@ async def test_a_memo_names_the_run_of_our_installation() -> None:
         "it continues what the earlier release began"
     )
     assert await read_run(listed, installation="ours.another-cluster") is None
-    assert await read_run(Listed({"run": RUN.model_dump()}), installation="ours.cluster-uid") is None
+    assert (
+        await read_run(Listed({"run": RUN.model_dump()}), installation="ours.cluster-uid") is None
+    )
 
 
-@pytest.mark.parametrize("run", [None, "iris", {"name": "iris"}, {"namespace": 1, "name": [], "uid": {}}])
+@pytest.mark.parametrize(
+    "run", [None, "iris", {"name": "iris"}, {"namespace": 1, "name": [], "uid": {}}]
+)
 async def test_a_memo_that_names_no_run_is_not_ours(run: object) -> None:
     assert await read_run(Listed({"installation": "ours", "run": run}), installation="ours") is None
 
 
 @pytest.mark.parametrize("memo", [None, {}, {"installation": "ours"}])
-async def test_a_memo_that_cannot_be_decoded_or_is_incomplete_is_not_ours(memo: Mapping[str, object] | None) -> None:
+async def test_a_memo_that_cannot_be_decoded_or_is_incomplete_is_not_ours(
+    memo: Mapping[str, object] | None,
+) -> None:
     assert await read_run(Listed(memo), installation="ours") is None

@@ -59,7 +59,9 @@ async def test_spans_are_delivered_together() -> None:
     assert exporter.calls == [3]
 
 
-async def test_what_the_collector_does_not_take_is_delivered_later(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_the_collector_does_not_take_is_delivered_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     exporter = FakeExporter(SpanExportResult.FAILURE, SpanExportResult.FAILURE)
     collector = Collector(exporter, program="worker", timing=timing(limit=0.01, pause=0.02))
     collector.add(SPAN)
@@ -70,7 +72,9 @@ async def test_what_the_collector_does_not_take_is_delivered_later(caplog: pytes
 
 
 async def test_nothing_waits_for_a_collector_that_takes_nothing() -> None:
-    collector = Collector(FakeExporter(SpanExportResult.FAILURE), program="worker", timing=timing(limit=0.1))
+    collector = Collector(
+        FakeExporter(SpanExportResult.FAILURE), program="worker", timing=timing(limit=0.1)
+    )
     collector.add(SPAN)
     await collector.deliver()
     collector.add(SPAN)
@@ -90,7 +94,9 @@ async def test_a_collector_that_hangs_is_not_waited_for_and_gets_the_spans_once(
     await until(lambda: exporter.calls == [1, 1])
 
 
-async def test_an_error_of_the_exporter_drops_the_spans_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_of_the_exporter_drops_the_spans_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     exporter = FakeExporter(RuntimeError("not expected"))
     collector = Collector(exporter, program="worker", timing=timing())
     collector.add(SPAN)

@@ -1,4 +1,5 @@
-"""A program that cannot reach its servers yet waits for them and says so, instead of exiting and being restarted ever later."""
+"""A program that cannot reach its servers yet waits for them and says so, instead of exiting and
+being restarted ever later."""
 
 import asyncio
 
@@ -60,6 +61,9 @@ async def test_a_program_that_waits_can_be_stopped() -> None:
 
 def test_the_probes_tell_what_the_program_waits_for() -> None:
     probes = Probes(waits_for="cannot connect to Temporal: connection refused")
-    assert probes.readiness() == (False, "not ready\ncannot connect to Temporal: connection refused")
+    assert probes.readiness() == (
+        False,
+        "not ready\ncannot connect to Temporal: connection refused",
+    )
     probes.program = Started()
     assert probes.readiness() == (True, "ok\n")

@@ -1,4 +1,5 @@
-"""No object ends a loop: each loop of shim and worker is given one that raises, and the others are served."""
+"""No object ends a loop: each loop of shim and worker is given one that raises, and the others are
+served."""
 
 import asyncio
 import logging
@@ -36,7 +37,8 @@ ERRORS = (
     TimeoutError(),
     asyncio.CancelledError(),
 )
-"""From decoding, from Temporal, from Kubernetes; the last one from a task that something else has cancelled."""
+"""From decoding, from Temporal, from Kubernetes; the last one from a task that something else has
+cancelled."""
 
 each_error = pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 
@@ -60,7 +62,9 @@ async def test_what_is_done_for_one_object_does_not_end_the_loop(
     assert record.__dict__["object"] == "bad"
 
 
-@pytest.mark.parametrize("about", [{}, {"metadata": None}, 7, RunRef(namespace="n", name="a", uid="u")], ids=str)
+@pytest.mark.parametrize(
+    "about", [{}, {"metadata": None}, 7, RunRef(namespace="n", name="a", uid="u")], ids=str
+)
 async def test_an_object_that_cannot_even_be_named_is_survived(about: object) -> None:
     with surviving("the service", about=about):
         raise KeyError
@@ -135,7 +139,8 @@ class Raising:
 
 @dataclass
 class Loop:
-    """A loop that lasts as long as its process, and how often it has called what raises the first time."""
+    """A loop that lasts as long as its process, and how often it has called what raises the first
+    time."""
 
     run: Callable[[], Awaitable[None]]
     calls: Callable[[], int]
@@ -152,7 +157,7 @@ class RaisingApi(KubeClient):
     def __init__(self, raising: Raising) -> None:
         self._raising = raising
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:  # noqa: ARG002
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         return dict(self._raising())
 
     async def page(self, *_: object, **__: object) -> Page:
@@ -165,7 +170,9 @@ class RaisingApi(KubeClient):
 
 
 def _monitor(raising: Raising, _folder: Path) -> Loop:
-    return Loop(TemporalMonitor(_client(raising, "describe_namespace")).run, lambda: raising.calls, 5)
+    return Loop(
+        TemporalMonitor(_client(raising, "describe_namespace")).run, lambda: raising.calls, 5
+    )
 
 
 def _attributes(raising: Raising, _folder: Path) -> Loop:

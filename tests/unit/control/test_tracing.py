@@ -25,7 +25,9 @@ def test_a_pod_is_told_which_span_its_own_are_below() -> None:
 
 def test_all_processes_trace_the_same_share_of_the_runs() -> None:
     uids = [str(uuid4()) for _ in range(2000)]
-    chosen = [[uid for uid in uids if Traces(COLLECTOR, ratio=0.25).includes(uid)] for _ in range(2)]
+    chosen = [
+        [uid for uid in uids if Traces(COLLECTOR, ratio=0.25).includes(uid)] for _ in range(2)
+    ]
     assert chosen[0] == chosen[1]
     assert 400 < len(chosen[0]) < 600
     assert all(Traces(COLLECTOR).includes(uid) for uid in uids)

@@ -1,4 +1,5 @@
-"""The work queue: a key is queued once and never processed twice at a time; a bad object delays only itself."""
+"""The work queue: a key is queued once and never processed twice at a time; a bad object delays
+only itself."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,7 +14,9 @@ from tests.unit.operator_shim.observer.fakes import IN_TIME, until
 
 
 @asynccontextmanager
-async def working(reconcile: Callable[[str], Awaitable[None]], *, workers: int = 2) -> AsyncIterator[WorkQueue[str]]:
+async def working(
+    reconcile: Callable[[str], Awaitable[None]], *, workers: int = 2
+) -> AsyncIterator[WorkQueue[str]]:
     queue: WorkQueue[str] = WorkQueue(reconcile, workers=workers)
     task = asyncio.create_task(queue.run())
     try:
@@ -102,7 +105,9 @@ async def test_at_most_one_key_per_worker_is_reconciled_at_a_time() -> None:
     assert most == 3
 
 
-async def test_a_reconcile_that_fails_is_retried_ever_later_until_it_succeeds(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_reconcile_that_fails_is_retried_ever_later_until_it_succeeds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     tries: list[float] = []
     clock = asyncio.get_running_loop().time
     fails = {0, 1, 3}
@@ -120,7 +125,9 @@ async def test_a_reconcile_that_fails_is_retried_ever_later_until_it_succeeds(ca
     assert tries[1] - tries[0] >= 0.2
     assert tries[2] - tries[1] >= 0.4
     assert 0.2 <= tries[4] - tries[3] < 0.4, "a success resets the pause"
-    assert "RuntimeError: the API server is away" in str([vars(record) for record in caplog.records])
+    assert "RuntimeError: the API server is away" in str(
+        [vars(record) for record in caplog.records]
+    )
 
 
 async def test_only_the_latest_timer_of_a_key_fires() -> None:
@@ -237,8 +244,8 @@ async def test_a_key_is_reconciled_within_the_time_of_its_first_timer() -> None:
 
 
 def test_no_key_is_reconciled_before_its_time() -> None:
-    """uvloop, on which the programs run, rounds delays to milliseconds. A key that comes early finds nothing due, and nobody wakes
-    it again.
+    """uvloop, on which the programs run, rounds delays to milliseconds. A key that comes early
+    finds nothing due, and nobody wakes it again.
     """
     early: list[float] = []
 
@@ -306,7 +313,9 @@ async def test_a_named_queue_is_measured() -> None:
     go_on.set()
     await until(lambda: value("inferrun_queue_depth") == 0)
     counted = "inferrun_reconcile_duration_seconds_count"
-    await until(lambda: (value(counted, outcome="success"), value(counted, outcome="error")) == (3, 1))
+    await until(
+        lambda: (value(counted, outcome="success"), value(counted, outcome="error")) == (3, 1)
+    )
     queue.add("again")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

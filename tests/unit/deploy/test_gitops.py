@@ -35,7 +35,10 @@ def test_an_object_without_a_status_is_progressing(*, item: Json, kind: str) -> 
 
 def test_an_edit_that_has_not_taken_effect_is_progressing() -> None:
     item = {**waiting(Phase.RUNNING, Reason.RUNNING), "metadata": {"generation": 4}}
-    assert argocd_health(item, kind=RUN) == ("Progressing", "an edit of the spec has not taken effect yet")
+    assert argocd_health(item, kind=RUN) == (
+        "Progressing",
+        "an edit of the spec has not taken effect yet",
+    )
 
 
 def test_a_run_that_was_only_accepted_is_not_taken_for_an_edited_one() -> None:
@@ -47,7 +50,10 @@ def test_a_run_that_was_only_accepted_is_not_taken_for_an_edited_one() -> None:
 @pytest.mark.parametrize(("ready", "argocd"), [("True", "Healthy"), ("False", "Degraded")])
 def test_the_health_of_a_config_is_its_readiness(*, ready: str, argocd: str) -> None:
     conditions = [{"type": "Ready", "status": ready, "reason": "Why", "message": "said"}]
-    item = {"metadata": {"generation": 1}, "status": {"observedGeneration": 1, "conditions": conditions}}
+    item = {
+        "metadata": {"generation": 1},
+        "status": {"observedGeneration": 1, "conditions": conditions},
+    }
     assert argocd_health(item, kind=CONFIG) == (argocd, "Why: said")
     edited = {**item, "metadata": {"generation": 2}}
     assert argocd_health(edited, kind=CONFIG)[0] == "Progressing"

@@ -35,7 +35,8 @@ packed = pyarrow.Codec("zstd").compress(b"text", asbytes=True)
 assert pyarrow.CompressedInputStream(pyarrow.BufferReader(packed), "zstd").read() == b"text"
 os._exit(0)
 """
-"""Ends as the runner does: Arrow's threads sometimes abort an interpreter that shuts down (apache/arrow#34314)."""
+"""Ends as the runner does: Arrow's threads sometimes abort an interpreter that shuts down
+(apache/arrow#34314)."""
 
 
 def omitted() -> tuple[str, ...]:
@@ -58,9 +59,18 @@ def test_pyarrow_works_without_the_files_that_the_image_omits(tmp_path: Path) ->
     for pattern in omitted():
         assert list(whole.glob(pattern)), pattern
     shutil.copytree(
-        whole, tmp_path / "pyarrow", ignore=shutil.ignore_patterns(*omitted(), "__pycache__"), copy_function=linked
+        whole,
+        tmp_path / "pyarrow",
+        ignore=shutil.ignore_patterns(*omitted(), "__pycache__"),
+        copy_function=linked,
     )
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{REPOSITORY}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{tmp_path}:{REPOSITORY}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     code = USE.format(folder=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,5 @@
-"""The documentation as the tests read it: pages, their fenced blocks, the words in backticks, the links."""
+"""The documentation as the tests read it: pages, their fenced blocks, the words in backticks, the
+links."""
 
 import re
 from collections.abc import Iterator
@@ -39,7 +40,11 @@ def name_of(page: Path) -> str:
 
 def blocks(page: Path, kind: str) -> list[str]:
     """The fenced blocks of a kind, such as yaml."""
-    return [dedent(found[2]) for found in _BLOCK.finditer(page.read_text(encoding="utf-8")) if found[1] == kind]
+    return [
+        dedent(found[2])
+        for found in _BLOCK.finditer(page.read_text(encoding="utf-8"))
+        if found[1] == kind
+    ]
 
 
 def kinds(page: Path) -> set[str]:
@@ -50,9 +55,12 @@ def kinds(page: Path) -> set[str]:
 def manifests() -> list[Json]:
     """Every resource of ours in the pages and the examples."""
     texts = [text for page in PAGES for text in blocks(page, "yaml")]
-    texts += [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.yaml"))]
+    texts += [
+        path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.yaml"))
+    ]
     documents = [document for text in texts for document in yaml.safe_load_all(text)]
-    ours = "ai.krateo.io/"  # a block without a version is a part of a manifest, or of the chart's values
+    # a block without a version is a part of a manifest, or of the chart's values
+    ours = "ai.krateo.io/"
     return [one for one in documents if str(one.get("apiVersion", "")).startswith(ours)]
 
 
@@ -73,7 +81,8 @@ def code_spans(page: Path) -> list[str]:
 
 
 def commands() -> Iterator[str]:
-    """What the pages tell people to type: lines of fenced blocks without a language, and words in backticks."""
+    """What the pages tell people to type: lines of fenced blocks without a language, and words in
+    backticks."""
     for page in PAGES:
         for text in blocks(page, ""):
             yield from (line.strip() for line in re.sub(r"\\\n\s*", "", text).splitlines())

@@ -41,7 +41,9 @@ def test_the_example_of_progress_is_accepted() -> None:
 def test_every_member_of_the_contract_is_described() -> None:
     table = TEXT.split("## contract.json", 1)[1].split("## How the container ends", 1)[0]
     described = {
-        name for row in re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+        name
+        for row in re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
     }
     assert described == {field.alias for field in Contract.model_fields.values()}
 
@@ -65,7 +67,12 @@ def environment_of_the_container(*, is_ours: bool) -> list[str]:
 
 
 def test_the_documented_paths_are_mounted() -> None:
-    for place in (CONTRACT_PATH, f"{ENDPOINTS_PATH}/input", f"{DATA_PATH}/input", f"{DATA_PATH}/output"):
+    for place in (
+        CONTRACT_PATH,
+        f"{ENDPOINTS_PATH}/input",
+        f"{DATA_PATH}/input",
+        f"{DATA_PATH}/output",
+    ):
         assert f"`{place}" in TEXT
 
 
@@ -73,7 +80,8 @@ def test_the_documented_grace_periods_are_those_used() -> None:
     assert (STOP.grace, STOP.deadline_grace) == (10, 5)
     text = " ".join(TEXT.split())
     assert (
-        "SIGTERM and has 10 seconds to exit if its run is deleted or cancelled, and 5 seconds at its deadline" in text
+        "SIGTERM and has 10 seconds to exit if its run is deleted or cancelled, and 5 seconds at its deadline"
+        in text
     )
 
 
@@ -85,7 +93,11 @@ def test_the_documented_entry_point_groups_are_searched() -> None:
 
 def test_the_program_of_the_custom_image_works(tmp_path: Path) -> None:
     (program,) = blocks(CUSTOM_IMAGE, "python")
-    given = {"jobName": "inf-sum-12345678", "input": {"numbers": {"values": [1, 2, 3]}}, "kserve": {}}
+    given = {
+        "jobName": "inf-sum-12345678",
+        "input": {"numbers": {"values": [1, 2, 3]}},
+        "kserve": {},
+    }
     (tmp_path / "contract.json").write_text(json.dumps(given))
     placed = program.replace(CONTRACT_PATH, str(tmp_path / "contract.json"))
     placed = placed.replace("/dev/termination-log", str(tmp_path / "message"))

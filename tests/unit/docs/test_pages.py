@@ -1,4 +1,5 @@
-"""The pages name only what exists: fields, commands, values, files, links, reasons. Their examples are valid."""
+"""The pages name only what exists: fields, commands, values, files, links, reasons. Their examples
+are valid."""
 
 import ast
 import json
@@ -50,18 +51,50 @@ from tools.reference.commands import commands as subcommands
 
 MANIFESTS = manifests()
 
-LANGUAGES = {"", "json", "yaml", "python", "toml", "dockerfile", "{toctree}", "{include}", "{literalinclude}"}
+LANGUAGES = {
+    "",
+    "json",
+    "yaml",
+    "python",
+    "toml",
+    "dockerfile",
+    "{toctree}",
+    "{include}",
+    "{literalinclude}",
+}
 
 OTHER_WORDS = {
-    *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "OpenAI"),
+    *(
+        "InferenceConfig",
+        "InferenceRun",
+        "SubmitInferenceRun",
+        "InferenceService",
+        "ConfigMap",
+        "OpenAI",
+    ),
     *("LaunchJob", "InspectLaunch", "StopLaunch", "VerifyOutput", "MarkerRecorded"),
-    *("IfNotPresent", "InProgress", "ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany", "OutOfcpu"),
+    *(
+        "IfNotPresent",
+        "InProgress",
+        "ReadWriteOnce",
+        "ReadWriteOncePod",
+        "ReadWriteMany",
+        "OutOfcpu",
+    ),
     *(*FAILED_TRANSITIONS, *CONFIGURATION_ERRORS),
     *plugins.__all__,
     *testing.__all__,
     *client.__all__,
     *results.__all__,
-    *("NotIn", "DoesNotExist", "NoSchedule", "PreferNoSchedule", "NoExecute", "DoNotSchedule", "ScheduleAnyway"),
+    *(
+        "NotIn",
+        "DoesNotExist",
+        "NoSchedule",
+        "PreferNoSchedule",
+        "NoExecute",
+        "DoNotSchedule",
+        "ScheduleAnyway",
+    ),
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
     *STAGES,
@@ -100,16 +133,27 @@ PLACEHOLDER = re.compile(r"[<>*{}…]|\b[A-Z_]{3,}\b|example")
 
 
 @pytest.mark.parametrize(
-    "manifest", MANIFESTS, ids=lambda one: f"{one['kind']}/{manifest_name(one)}" if isinstance(one, dict) else None
+    "manifest",
+    MANIFESTS,
+    ids=lambda one: f"{one['kind']}/{manifest_name(one)}" if isinstance(one, dict) else None,
 )
 def test_a_manifest_is_valid(manifest: Json) -> None:
-    definition = {"InferenceConfig": inference_config(), "InferenceRun": inference_run()}[manifest["kind"]]
+    definition = {"InferenceConfig": inference_config(), "InferenceRun": inference_run()}[
+        manifest["kind"]
+    ]
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     assert unknown_fields(manifest["spec"], schema) == []
-    metadata = {"namespace": "n", "uid": "u", "name": manifest_name(manifest), **manifest["metadata"]}
+    metadata = {
+        "namespace": "n",
+        "uid": "u",
+        "name": manifest_name(manifest),
+        **manifest["metadata"],
+    }
     stored = {**manifest, "metadata": metadata}
     problems = (
-        config_problems(parse_config(stored)) if "storage" in manifest["spec"] else run_problems(parse_run(stored))
+        config_problems(parse_config(stored))
+        if "storage" in manifest["spec"]
+        else run_problems(parse_run(stored))
     )
     assert [str(problem) for problem in problems] == []
 
@@ -122,7 +166,10 @@ def unknown_fields(value: object, schema: Schema) -> list[str]:
     is_open = schema.get("x-kubernetes-preserve-unknown-fields", False)
     unknown = [] if is_open else [key for key in value if key not in properties]
     return unknown + [
-        name for key in value if key in properties for name in unknown_fields(value[key], properties[key])
+        name
+        for key in value
+        if key in properties
+        for name in unknown_fields(value[key], properties[key])
     ]
 
 
@@ -138,7 +185,9 @@ def test_every_block_has_a_known_language_and_is_valid_and_its_imports_exist(pag
         tomllib.loads(text)
     for text in blocks(page, "python"):
         compile(text, name_of(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        for found in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)):
+        for found in (
+            node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)
+        ):
             if str(found.module).startswith("pyspark"):  # needs Java; not among the locked packages
                 continue
             names = [alias.name for alias in found.names]
@@ -149,7 +198,11 @@ def test_every_block_has_a_known_language_and_is_valid_and_its_imports_exist(pag
 def test_every_field_of_a_request_is_described() -> None:
     table = FRONT_DOOR.read_text().split("## Argument", 1)[1].split("## Result", 1)[0]
     rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
-    public = {field.alias for name, field in Submission.model_fields.items() if name not in {"parent", "following"}}
+    public = {
+        field.alias
+        for name, field in Submission.model_fields.items()
+        if name not in {"parent", "following"}
+    }
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == public
 
 
@@ -162,12 +215,16 @@ def test_the_one_line_submission_starts_the_right_workflow() -> None:
 
 
 def test_every_patch_sets_a_field_that_exists() -> None:
-    patches = [shlex.split(command) for command in commands() if command.startswith("kubectl patch")]
+    patches = [
+        shlex.split(command) for command in commands() if command.startswith("kubectl patch")
+    ]
     patches = [words for words in patches if "-p" in words]
     assert len(patches) >= 2
     for words in patches:
         definition = inference_config() if words[2] == "inferenceconfig" else inference_run()
-        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][
+            "spec"
+        ]
         assert unknown_fields(json.loads(words[words.index("-p") + 1])["spec"], schema) == [], words
 
 
@@ -184,7 +241,9 @@ def test_every_make_target_exists() -> None:
 
 
 def test_every_module_that_is_run_exists() -> None:
-    named = {found for command in commands() for found in re.findall(r"python -m ([a-z_.]+)", command)}
+    named = {
+        found for command in commands() for found in re.findall(r"python -m ([a-z_.]+)", command)
+    }
     assert "tools.reference" in named
     for module in named:
         path = ROOT.joinpath(*module.split("."))
@@ -193,14 +252,24 @@ def test_every_module_that_is_run_exists() -> None:
 
 @for_each_page
 def test_every_path_exists(page: Path) -> None:
-    spans = [span.split()[0] for span in code_spans(page) if span.startswith(tuple(f"{one}/" for one in FOLDERS))]
-    missing = [span for span in {*spans} - INVENTED if not PLACEHOLDER.search(span) and not (ROOT / span).exists()]
+    spans = [
+        span.split()[0]
+        for span in code_spans(page)
+        if span.startswith(tuple(f"{one}/" for one in FOLDERS))
+    ]
+    missing = [
+        span
+        for span in {*spans} - INVENTED
+        if not PLACEHOLDER.search(span) and not (ROOT / span).exists()
+    ]
     assert missing == []
 
 
 def test_every_file_given_to_a_command_exists() -> None:
     for command in commands():
-        for path in re.findall(r"(?<![\w./-])((?:examples|deploy|tests|tools|docs)/[\w./-]+)", command.split("#")[0]):
+        for path in re.findall(
+            r"(?<![\w./-])((?:examples|deploy|tests|tools|docs)/[\w./-]+)", command.split("#")[0]
+        ):
             assert (ROOT / path).exists(), command
 
 
@@ -210,7 +279,10 @@ def test_every_chart_value_exists() -> None:
     named = set(re.findall(r"--set[ \n\\]+([A-Za-z.]+)=", text)) - {"NAME"}
     roots = {value.split(".")[0] for value in known if "." in value}
     spans = {
-        span for page in PAGES for span in code_spans(page) if re.fullmatch(rf"(?:{'|'.join(roots)})\.[A-Za-z]+", span)
+        span
+        for page in PAGES
+        for span in code_spans(page)
+        if re.fullmatch(rf"(?:{'|'.join(roots)})\.[A-Za-z]+", span)
     }
     assert named
     assert (named | spans) - known - INVENTED == set()
@@ -230,7 +302,9 @@ def test_every_image_has_an_alternative_text(page: Path) -> None:
     assert [target for text, target in images(page) if len(text) < 20] == []
 
 
-@pytest.mark.parametrize("picture", sorted((DOCS / "_static").glob("*.svg")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "picture", sorted((DOCS / "_static").glob("*.svg")), ids=lambda path: path.name
+)
 def test_every_drawing_has_a_title_and_loads_nothing(picture: Path) -> None:
     text = picture.read_text()
     root = ElementTree.fromstring(text)  # noqa: S314  our own files
@@ -247,7 +321,9 @@ def test_every_reason_exists(page: Path) -> None:
 
 def test_every_call_of_the_command_line_is_valid() -> None:
     pattern = re.compile(r"(?:\$ )?(?:[A-Z_]+=\S+ )*inferrun ([a-z].*)")
-    calls = [shlex.split(found[1]) for command in commands() if (found := pattern.fullmatch(command))]
+    calls = [
+        shlex.split(found[1]) for command in commands() if (found := pattern.fullmatch(command))
+    ]
     assert {"doctor"} <= {name for name, *_ in calls}
     migration = typer.Typer()
     migration.command()(migrate)
@@ -264,7 +340,8 @@ def test_every_decision_has_a_date_and_a_status_and_is_at_most_a_page_long() -> 
     for path in records:
         text = path.read_text()
         assert re.match(
-            r"# \d{4}: .+\n\nDate: \d{4}-\d\d-\d\d\. Status: (accepted|superseded by \[\d{4}\]\(.+\))\.\n", text
+            r"# \d{4}: .+\n\nDate: \d{4}-\d\d-\d\d\. Status: (accepted|superseded by \[\d{4}\]\(.+\))\.\n",
+            text,
         ), path
         assert len(text.splitlines()) <= 60
         for word in ("Context.", "Choice.", "Rejected.", "Cost."):
@@ -273,12 +350,26 @@ def test_every_decision_has_a_date_and_a_status_and_is_at_most_a_page_long() -> 
 
 def test_kubectl_commands_name_resources_that_exist() -> None:
     known = {"inferenceruns", "inferencerun", "inferenceconfigs", "inferenceconfig"}
-    known |= {"jobs", "cronjob", "events", "deployment", "namespace", "secret", "crd", "pods", "lease", "node", "nodes"}
+    known |= {
+        "jobs",
+        "cronjob",
+        "events",
+        "deployment",
+        "namespace",
+        "secret",
+        "crd",
+        "pods",
+        "lease",
+        "node",
+        "nodes",
+    }
     known |= {"endpointslice", "resourcequota", "networkpolicies", "validatingadmissionpolicies"}
     named = {
         found[1].split("/")[0].split(".")[0]
         for command in commands()
-        for found in re.finditer(r"kubectl (?:-n \S+ )?(?:get|describe|explain|wait|patch) ([a-z./]+)", command)
+        for found in re.finditer(
+            r"kubectl (?:-n \S+ )?(?:get|describe|explain|wait|patch) ([a-z./]+)", command
+        )
     }
     assert named
     assert named - known == set()

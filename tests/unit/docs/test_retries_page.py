@@ -20,7 +20,9 @@ PAGE = DOCS / "concepts" / "retries.md"
 VERDICTS = DOCS.parent / "control" / "launches" / "verdict.py"
 ROWS = {
     cells[0]: (Reason(cells[1].strip("`")), cells[2], cells[3])
-    for cells in re.findall(r"^\| (.+?) \| (`\w+`) \| (.+?) \| (yes|no) \|$", PAGE.read_text(), re.MULTILINE)
+    for cells in re.findall(
+        r"^\| (.+?) \| (`\w+`) \| (.+?) \| (yes|no) \|$", PAGE.read_text(), re.MULTILINE
+    )
 }
 FAILED = job(condition="Failed", reason="BackoffLimitExceeded")
 DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
@@ -69,7 +71,10 @@ def deleted() -> Json:
 
 
 def too_many_errors() -> Verdict:
-    return exits(4, message=dump_result(RunnerResult(reason=Reason.ERROR_THRESHOLD_EXCEEDED, retryable=False)))
+    return exits(
+        4,
+        message=dump_result(RunnerResult(reason=Reason.ERROR_THRESHOLD_EXCEEDED, retryable=False)),
+    )
 
 
 def cold() -> Verdict:
@@ -81,7 +86,9 @@ def cold() -> Verdict:
 
 def changed() -> Verdict:
     objects = LaunchObjects(FAILED, [], changed=(pod(terminated(1), phase="Failed"),))
-    found = report_on(objects, snapshot=snapshot(), pod_uid="", node_lost_seconds=300, now=NOW).verdict
+    found = report_on(
+        objects, snapshot=snapshot(), pod_uid="", node_lost_seconds=300, now=NOW
+    ).verdict
     assert found is not None
     return found
 
@@ -102,7 +109,10 @@ SITUATIONS: dict[str, tuple[Callable[[], Verdict], float | None]] = {
     "exit code 6 at a deadline that has been raised meanwhile": (out_of_time, 100),
     "exit code 143: stopped from outside": (lambda: exits(143), None),
     "any other exit code": (lambda: exits(77), None),
-    "an exit code of the built-in runner, which reports that the failure would recur": (recurring, None),
+    "an exit code of the built-in runner, which reports that the failure would recur": (
+        recurring,
+        None,
+    ),
     "more records fail than `errorThreshold` allows": (too_many_errors, None),
     "the model of KServe does not answer within `kserve.warmUpSeconds`": (cold, None),
     "exit code 0 of the built-in runner without a result": (
@@ -116,7 +126,10 @@ SITUATIONS: dict[str, tuple[Callable[[], Verdict], float | None]] = {
         lambda: verdict(job(), pod(waiting("ErrImageNeverPull"))),
         None,
     ),
-    "the Pod fails without the end of its container being known": (lambda: verdict(FAILED, pod(phase="Failed")), None),
+    "the Pod fails without the end of its container being known": (
+        lambda: verdict(FAILED, pod(phase="Failed")),
+        None,
+    ),
     "the Pod fails, and does not execute what its Job says": (changed, None),
     "an `activeDeadlineSeconds` that something else has set ends the Job or the Pod": (
         lambda: verdict(job(condition="Failed", reason="DeadlineExceeded"), deleted()),
@@ -136,7 +149,10 @@ SITUATIONS: dict[str, tuple[Callable[[], Verdict], float | None]] = {
         lambda: verdict(FAILED, pod(phase="Failed", reason="DeadlineExceeded")),
         None,
     ),
-    "the run is suspended": (lambda: Verdict(kind=VerdictKind.SUSPENDED, reason=Reason.SUSPENDED), None),
+    "the run is suspended": (
+        lambda: Verdict(kind=VerdictKind.SUSPENDED, reason=Reason.SUSPENDED),
+        None,
+    ),
     "the node of the Pod does not respond for `nodeLostSeconds`": (lost_node, None),
     "somebody deletes the Pod": (lambda: verdict(FAILED, deleted()), None),
     "the node rejects the Pod, for example with `OutOfcpu`": (
@@ -155,7 +171,8 @@ ATTEMPTS_OF_THEIR_OWN = {
     "`pendingTimeoutSeconds` is over",
     "more than `maxDisruptions` such disruptions",
 }
-"""Ends of a run that no attempt brought about; the last column says so, and the code has nothing to decide."""
+"""Ends of a run that no attempt brought about; the last column says so, and the code has nothing to
+decide."""
 
 
 def test_the_table_has_a_row_for_each_situation() -> None:
@@ -187,7 +204,9 @@ def test_a_launch_that_does_not_count_does_not_need_a_retry(situation: str) -> N
     judge, seconds_left = SITUATIONS[situation]
     _, follows, counts = ROWS[situation]
     step = next_step(judge(), attempt=1, backoff_limit=0, seconds_left=seconds_left)
-    assert (step.kind is StepKind.LAUNCH) is (follows.startswith("another launch") and counts == "no")
+    assert (step.kind is StepKind.LAUNCH) is (
+        follows.startswith("another launch") and counts == "no"
+    )
 
 
 @pytest.mark.parametrize("situation", REPLACEMENTS)

@@ -44,6 +44,8 @@ def test_the_offset_of_a_chunk_is_used(protocol: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["[0, null]", '["1"]', "[true]", "{}", "[0"])
-def test_predictions_other_than_an_array_of_numbers_are_rejected(protocol: ModuleType, wrong: str) -> None:
+def test_predictions_other_than_an_array_of_numbers_are_rejected(
+    protocol: ModuleType, wrong: str
+) -> None:
     with pytest.raises(protocol.BadRequest, match=r"^predictions"):
         protocol.output_request({**STORE, "predictions": wrong})

@@ -1,4 +1,5 @@
-"""The demo's program: a failed check ends it, and the fix in scene 1 is the command from the status message."""
+"""The demo's program: a failed check ends it, and the fix in scene 1 is the command from the status
+message."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def test_the_fix_is_the_command_in_the_products_own_message() -> None:
     assert all(name in command for name in ("data-handler-endpoint", "demo-secrets", "kserve-test"))
 
 
-def test_a_command_is_shown_as_it_is_executed(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_is_shown_as_it_is_executed(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert terminal.run("echo one; echo two >&2") == "one\ntwo\n"
     assert capsys.readouterr().out == "\n$ echo one; echo two >&2\n  one\n  two\n"
 
@@ -37,11 +40,14 @@ def test_a_failed_command_ends_the_demo_with_its_last_line(terminal: Terminal) -
 
 def test_a_timeout_is_reported_with_the_last_state(terminal: Terminal) -> None:
     with pytest.raises(
-        DemoFailed, match="timed out after 0 s waiting until the run has succeeded; last state: Pending"
+        DemoFailed,
+        match="timed out after 0 s waiting until the run has succeeded; last state: Pending",
     ):
         terminal.wait("the run has succeeded", lambda: None, timeout=0, state=lambda: "Pending")
 
 
 def test_a_cluster_without_the_storage_class_uses_its_default_class() -> None:
     assert claim_command(has_class=True) == "kubectl apply -f examples/file-claim.yaml"
-    assert claim_command(has_class=False).startswith("sed '/storageClassName:/d' examples/file-claim.yaml | ")
+    assert claim_command(has_class=False).startswith(
+        "sed '/storageClassName:/d' examples/file-claim.yaml | "
+    )

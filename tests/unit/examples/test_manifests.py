@@ -25,7 +25,10 @@ def objects(*, kind: str) -> list[Object]:
 
 def pod_specs() -> list[tuple[str, Object]]:
     pods = [(pod["metadata"]["name"], pod["spec"]) for pod in objects(kind="Pod")]
-    return pods + [(one["metadata"]["name"], one["spec"]["template"]["spec"]) for one in objects(kind="Deployment")]
+    return pods + [
+        (one["metadata"]["name"], one["spec"]["template"]["spec"])
+        for one in objects(kind="Deployment")
+    ]
 
 
 def test_every_config_is_used_by_a_run_and_every_run_uses_one() -> None:
@@ -35,15 +38,23 @@ def test_every_config_is_used_by_a_run_and_every_run_uses_one() -> None:
 
 
 def test_every_config_uses_the_service_of_the_model_server() -> None:
-    (service,) = (one for one in objects(kind="Service") if one["metadata"]["name"] == "sklearn-iris-predictor")
+    (service,) = (
+        one
+        for one in objects(kind="Service")
+        if one["metadata"]["name"] == "sklearn-iris-predictor"
+    )
     host = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc.cluster.local"
     for config in map(parse_config, objects(kind="InferenceConfig")):
-        assert config.spec.model.model_url == f"{host}/v2/models/{config.spec.model.model_name}/infer"
+        assert (
+            config.spec.model.model_url == f"{host}/v2/models/{config.spec.model.model_name}/infer"
+        )
 
 
 def test_every_model_in_a_config_is_in_the_image() -> None:
     for config in map(parse_config, objects(kind="InferenceConfig")):
-        assert (EXAMPLES / "model-server" / str(config.spec.model.model_name) / "model-settings.json").is_file()
+        assert (
+            EXAMPLES / "model-server" / str(config.spec.model.model_name) / "model-settings.json"
+        ).is_file()
 
 
 @pytest.mark.parametrize(("name", "spec"), pod_specs())
@@ -59,7 +70,9 @@ def test_no_secret_is_committed() -> None:
     assert objects(kind="Secret") == []
 
 
-@pytest.mark.parametrize("path", sorted((EXAMPLES / "kserve").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((EXAMPLES / "kserve").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_an_example_for_kserve_refers_to_its_own_object(path: Path) -> None:
     service, config, run = yaml.safe_load_all(path.read_text())
     parsed = parse_config(config)
@@ -68,7 +81,11 @@ def test_an_example_for_kserve_refers_to_its_own_object(path: Path) -> None:
     assert (reference.kind, reference.name) == (service["kind"], service["metadata"]["name"])
     assert config_problems(parsed) == ()
     assert parse_run(run).config_name == config["metadata"]["name"]
-    assert service["metadata"]["namespace"] == config["metadata"]["namespace"] == run["metadata"]["namespace"]
+    assert (
+        service["metadata"]["namespace"]
+        == config["metadata"]["namespace"]
+        == run["metadata"]["namespace"]
+    )
 
 
 @pytest.mark.parametrize("name", ["llm-batch", "tickets", "images"])
@@ -82,8 +99,12 @@ def test_a_config_uses_servers_and_claims_of_the_examples(name: str) -> None:
         for port in one["spec"]["ports"]
     }
     claims = {one["metadata"]["name"] for one in objects(kind="PersistentVolumeClaim")}
-    for label, storage in (pair for side in manifest["spec"]["storage"].values() for pair in side.items()):
-        used, known = (storage["endpoint"], ports) if label == "s3" else (storage["claimName"], claims)
+    for label, storage in (
+        pair for side in manifest["spec"]["storage"].values() for pair in side.items()
+    ):
+        used, known = (
+            (storage["endpoint"], ports) if label == "s3" else (storage["claimName"], claims)
+        )
         assert used.removeprefix("http://") in known
     url = manifest["spec"]["kserve"]["modelUrl"].removeprefix("http://")
     assert (url if ":" in url else f"{url}:80") in ports

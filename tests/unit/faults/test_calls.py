@@ -18,14 +18,20 @@ def test_every_call_with_a_side_effect_is_listed() -> None:
 
 def test_every_listed_call_is_in_the_source() -> None:
     gone = {site for site, _ in CALLS} - written_sites()
-    assert not gone, f"{', '.join(sorted(gone))}: no such call; remove it from campaigns/faults/calls.py"
+    assert not gone, (
+        f"{', '.join(sorted(gone))}: no such call; remove it from campaigns/faults/calls.py"
+    )
 
 
 def test_every_function_that_passes_calls_on_exists() -> None:
     for name in PASS_ON:
         module, _, function = name.partition(":")
         source = (ROOT / Path(*module.split("."))).with_suffix(".py").read_text()
-        names = {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.AsyncFunctionDef)}
+        names = {
+            node.name
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.AsyncFunctionDef)
+        }
         assert function.split(".")[-1] in names, f"{name} does not exist: remove it from PASS_ON"
 
 
@@ -47,5 +53,7 @@ def test_every_function_that_passes_calls_on_exists() -> None:
 def test_a_call_in_new_code_is_found(tmp_path: Path, call: str) -> None:
     for folder in SCANNED:
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "worker" / "novelty.py").write_text(f"class New:\n    async def act(self):\n        {call}\n")
+    (tmp_path / "worker" / "novelty.py").write_text(
+        f"class New:\n    async def act(self):\n        {call}\n"
+    )
     assert written_sites(tmp_path) == {"worker.novelty:New.act"}

@@ -2,7 +2,13 @@
 
 import pytest
 
-from campaigns.faults.duplicates import SeenContainer, SeenJob, SeenPod, container_duplicates, job_duplicates
+from campaigns.faults.duplicates import (
+    SeenContainer,
+    SeenJob,
+    SeenPod,
+    container_duplicates,
+    job_duplicates,
+)
 
 FIRST = SeenContainer("pod-1", "job-1", started=10.0)
 STARTED = SeenJob("job-1", created=1.0, is_started=True, removed=3.0)
@@ -11,7 +17,10 @@ STARTED = SeenJob("job-1", created=1.0, is_started=True, removed=3.0)
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        (SeenJob("job-2", created=4.0, removed=5.5), "then job-2 at 3.0 s (never started, removed after 4.5 s)"),
+        (
+            SeenJob("job-2", created=4.0, removed=5.5),
+            "then job-2 at 3.0 s (never started, removed after 4.5 s)",
+        ),
         (SeenJob("job-2", created=4.0, is_started=True), "2 of them started"),
     ],
 )
@@ -37,5 +46,7 @@ def test_a_second_container_is_permitted_only_if_its_pod_was_created_beside_the_
     pods = {"pod-1": SeenPod("pod-1", "job-1", created=9.0, ended=12.0, how="Failed 137")}
     pods.setdefault(second, SeenPod(second, job, created=created))
     assert container_duplicates([FIRST], [pods["pod-1"]]) == []
-    [found] = container_duplicates([FIRST, SeenContainer(second, job, started=14.0)], list(pods.values()))
+    [found] = container_duplicates(
+        [FIRST, SeenContainer(second, job, started=14.0)], list(pods.values())
+    )
     assert (found.is_violation, found.what.startswith(what)) == (is_violation, True), found.what

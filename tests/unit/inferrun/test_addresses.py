@@ -68,7 +68,9 @@ def test_the_ports_of_a_control_plane_are_refused_at_every_address(port: int) ->
 
 
 def test_addresses_that_the_installation_refuses_are_refused_in_every_spelling() -> None:
-    policy = AddressPolicy(refused=parse_targets("10.96.0.1, 10.0.0.0/24:9000, temporal.example:7244"))
+    policy = AddressPolicy(
+        refused=parse_targets("10.96.0.1, 10.0.0.0/24:9000, temporal.example:7244")
+    )
 
     assert policy.refusal("10.96.0.1", 443)
     assert policy.refusal("::ffff:10.96.0.1", 443)

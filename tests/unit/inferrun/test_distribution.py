@@ -1,4 +1,5 @@
-"""What `pip install inferrun` puts into an environment, and whether it works there without anything else of the checkout."""
+"""What `pip install inferrun` puts into an environment, and whether it works there without anything
+else of the checkout."""
 
 import re
 import shutil
@@ -17,7 +18,17 @@ from tests.conformance.installing import install
 from tests.unit.docs.pages import STORE, blocks
 
 CHECKOUT = Path(__file__).parents[3]
-PROGRAMS = ("workflows", "activities", "worker", "operator_shim", "control", "runner", "tests", "deploy", "tools")
+PROGRAMS = (
+    "workflows",
+    "activities",
+    "worker",
+    "operator_shim",
+    "control",
+    "runner",
+    "tests",
+    "deploy",
+    "tools",
+)
 
 IMPORT_EVERY_EXPORT = """
 import importlib.util, sys
@@ -44,10 +55,22 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, source)
-    for name in ("inferrun", "workflows", "activities", "worker", "operator_shim", "control", "runner"):
-        shutil.copytree(CHECKOUT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (
+        "inferrun",
+        "workflows",
+        "activities",
+        "worker",
+        "operator_shim",
+        "control",
+        "runner",
+    ):
+        shutil.copytree(
+            CHECKOUT / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", build, target], cwd=source, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", build, target], cwd=source, check=True, capture_output=True
+    )
     (built,) = target.glob("*.whl")
     return built
 
@@ -83,25 +106,33 @@ def test_the_installed_library_imports_without_the_checkout(python: Path) -> Non
     assert programs == [""]
 
 
-def test_the_installed_command_runs_with_its_extra_and_otherwise_says_how_to_install_it(python: Path) -> None:
+def test_the_installed_command_runs_with_its_extra_and_otherwise_says_how_to_install_it(
+    python: Path,
+) -> None:
     assert run(python, "-c", RUN_COMMAND, sysconfig.get_path("purelib")) == ["inferrun 0.1.0"]
     for name in ("inferrun", "kubectl-inferrun"):
-        alone = subprocess.run([python.parent / name, "--version"], check=False, capture_output=True, text=True)
+        alone = subprocess.run(
+            [python.parent / name, "--version"], check=False, capture_output=True, text=True
+        )
         assert alone.returncode == 2
         assert "pip install 'inferrun[cli]'" in alone.stderr
 
 
 def required(given: Iterable[str], extras: Set[str]) -> set[str]:
-    """The distributions that an installer would install for these requirements of a package with extras."""
+    """The distributions that an installer would install for these requirements of a package with
+    extras."""
     found = set[str]()
     for one in map(Requirement, given):
-        if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in extras or {""}):
+        if one.marker is None or any(
+            one.marker.evaluate({"extra": extra}) for extra in extras or {""}
+        ):
             found |= {one.name} | required(distribution(one.name).requires or (), one.extras)
     return found
 
 
 def python_for_tests(wheel: Path, folder: Path, *extras: str) -> Path:
-    """The interpreter of an environment with the wheel, what these extras require, and the packages of others."""
+    """The interpreter of an environment with the wheel, what these extras require, and the packages
+    of others."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = folder / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
     with zipfile.ZipFile(wheel) as archive:
@@ -123,15 +154,30 @@ def passed(python: Path, tests: Path) -> int:
     return int(found[1])
 
 
-def test_a_package_with_a_store_passes_the_tests_of_the_page_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
+def test_a_package_with_a_store_passes_the_tests_of_the_page_without_the_checkout(
+    wheel: Path, tmp_path: Path
+) -> None:
     (given,) = (text for text in blocks(STORE, "python") if "inferrun.plugins.testing" in text)
     assert len([line for line in given.splitlines() if line]) < 24
     (tmp_path / "test_stores.py").write_text(given)
-    assert passed(python_for_tests(wheel, tmp_path / "environment", "testing"), tmp_path / "test_stores.py") > 20
-
-
-def test_a_package_with_a_protocol_passes_its_tests_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    tests = Path(
-        shutil.copy(CHECKOUT / "tests/conformance/foreign_protocol/lines_tests.py", tmp_path / "test_lines.py")
+    assert (
+        passed(
+            python_for_tests(wheel, tmp_path / "environment", "testing"),
+            tmp_path / "test_stores.py",
+        )
+        > 20
     )
-    assert passed(python_for_tests(wheel, tmp_path / "environment", "testing", "columns"), tests) > 15
+
+
+def test_a_package_with_a_protocol_passes_its_tests_without_the_checkout(
+    wheel: Path, tmp_path: Path
+) -> None:
+    tests = Path(
+        shutil.copy(
+            CHECKOUT / "tests/conformance/foreign_protocol/lines_tests.py",
+            tmp_path / "test_lines.py",
+        )
+    )
+    assert (
+        passed(python_for_tests(wheel, tmp_path / "environment", "testing", "columns"), tests) > 15
+    )

@@ -23,7 +23,9 @@ from inferrun.reasons import Reason
         (-1, Reason.RUNNER_FAILED),
     ],
 )
-def test_a_code_has_its_reason_and_an_unknown_code_is_runner_failed(code: int, reason: Reason) -> None:
+def test_a_code_has_its_reason_and_an_unknown_code_is_runner_failed(
+    code: int, reason: Reason
+) -> None:
     assert reason_of(code) is reason
 
 

@@ -21,9 +21,13 @@ def test_a_traceback_has_the_types_and_locations_of_errors_but_not_their_texts()
         except KeyError as error:
             raise ValueError("header c4nary") from error
     except ValueError:
-        record = logging.LogRecord("runner", logging.ERROR, __file__, 1, "failed", (), sys.exc_info())
+        record = logging.LogRecord(
+            "runner", logging.ERROR, __file__, 1, "failed", (), sys.exc_info()
+        )
     traceback = json.loads(JsonLines().format(record))["traceback"]
     assert "builtins.KeyError" in traceback
     assert traceback.endswith("builtins.ValueError\n")
     assert "test_logs.py" in traceback
-    assert "header c4nary" not in traceback.replace('raise ValueError("header c4nary") from error', "")
+    assert "header c4nary" not in traceback.replace(
+        'raise ValueError("header c4nary") from error', ""
+    )

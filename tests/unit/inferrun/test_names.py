@@ -45,7 +45,9 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 def test_the_base_name_follows_the_rule(run: str, expected: str) -> None:
     assert job_base_name(run, UID) == expected
     assert len(expected) <= 62
-    assert job_base_name(run, "5B-e0_7a.da5-9999") == expected, "only letters and digits of the UID count"
+    assert job_base_name(run, "5B-e0_7a.da5-9999") == expected, (
+        "only letters and digits of the UID count"
+    )
 
 
 @pytest.mark.parametrize("run", ["iris", "x" * 60, f"{'x' * 40}.{'y' * 200}"])
@@ -88,7 +90,9 @@ def test_a_scheduled_run_is_named_after_its_schedule_and_nominal_time() -> None:
 
 
 def test_runs_of_two_schedules_with_long_names_have_different_names() -> None:
-    first, second = (scheduled_run_name("x" * 250 + end, "2026-11-21T03:00:00Z") for end in ("aa", "bb"))
+    first, second = (
+        scheduled_run_name("x" * 250 + end, "2026-11-21T03:00:00Z") for end in ("aa", "bb")
+    )
     assert first != second
     assert max(len(first), len(second)) <= 253
 
@@ -96,7 +100,11 @@ def test_runs_of_two_schedules_with_long_names_have_different_names() -> None:
 @pytest.mark.parametrize("run", ["iris", "a" * 200])
 def test_a_verifying_job_has_a_name_of_its_own(run: str) -> None:
     base = job_base_name(run, UID)
-    names = [verify_job_name(base, launch, is_final=is_final) for launch in range(1, 50) for is_final in (True, False)]
+    names = [
+        verify_job_name(base, launch, is_final=is_final)
+        for launch in range(1, 50)
+        for is_final in (True, False)
+    ]
     launches = {job_name(base, launch) for launch in range(1, 50)}
     assert len(set(names)) == len(names)
     assert not launches & set(names)

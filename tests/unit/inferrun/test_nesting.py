@@ -14,7 +14,9 @@ def nested(levels: int, inner: str = "1") -> str:
     return "[" * levels + inner + "]" * levels
 
 
-@pytest.mark.parametrize("inner", ["1", '"["', '"\\\\"', '"\\""', '"\\\\\\"["', '{"]": "}"}', '"a", "[", "b"'])
+@pytest.mark.parametrize(
+    "inner", ["1", '"["', '"\\\\"', '"\\""', '"\\\\\\"["', '{"]": "}"}', '"a", "[", "b"']
+)
 def test_the_allowed_depth_is_accepted_and_one_more_is_not(inner: str) -> None:
     own = 1 if inner.startswith("{") else 0
     json.loads(nested(MAX_DEPTH - own, inner))
@@ -38,7 +40,10 @@ def test_the_depth_is_that_of_the_parsed_value(seed: int) -> None:
         if kind == 0:
             return [value(levels - 1) for _ in range(random.randrange(4))]
         if kind < 3:
-            return {random.choice(["a", '"', "\\", "]{"]): value(levels - 1) for _ in range(random.randrange(1, 4))}
+            return {
+                random.choice(["a", '"', "\\", "]{"]): value(levels - 1)
+                for _ in range(random.randrange(1, 4))
+            }
         return random.choice([1, "", '[["', "\\\\", "}\n", None])
 
     inner = value(6)

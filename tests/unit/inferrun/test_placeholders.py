@@ -1,4 +1,5 @@
-"""Placeholders: their syntax, what they stand for, and what is said about those that do not exist."""
+"""Placeholders: their syntax, what they stand for, and what is said about those that do not
+exist."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -20,7 +21,9 @@ VALUES = Values(
 
 
 def resolved(text: str, *, values: Values = VALUES) -> str:
-    return "".join(values.of(one) if isinstance(one, Placeholder) else one for one in parse_template(text))
+    return "".join(
+        values.of(one) if isinstance(one, Placeholder) else one for one in parse_template(text)
+    )
 
 
 def fault(text: str, *, declared: Collection[str] | None = None) -> str:
@@ -70,7 +73,9 @@ def test_a_placeholder_stands_for_its_value(text: str, wanted: str) -> None:
         ("$(interval.start:%s)", "has %s in its format"),
     ],
 )
-def test_an_unknown_placeholder_is_answered_with_what_was_probably_meant(text: str, said: str) -> None:
+def test_an_unknown_placeholder_is_answered_with_what_was_probably_meant(
+    text: str, said: str
+) -> None:
     assert said in fault(text)
 
 

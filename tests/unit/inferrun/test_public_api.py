@@ -1,4 +1,5 @@
-"""The names that other programs import from `inferrun`, which the generated page docs/reference/python.md pins."""
+"""The names that other programs import from `inferrun`, which the generated page
+docs/reference/python.md pins."""
 
 import subprocess
 import sys
@@ -24,7 +25,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize(
     ("words", "forbidden"),
-    [(["inferrun", *inferrun.__all__], CLIENTS), (["inferrun.plugins"], CLIENTS - {"croniter", "yaml"})],
+    [
+        (["inferrun", *inferrun.__all__], CLIENTS),
+        (["inferrun.plugins"], CLIENTS - {"croniter", "yaml"}),
+    ],
     ids=["library", "plug-ins"],
 )
 def test_the_exports_load_neither_temporal_nor_kubernetes_nor_an_http_client(

@@ -47,7 +47,9 @@ def test_settings_are_parsed_from_text() -> None:
     ],
 )
 def test_an_invalid_value_is_reported_and_the_last_valid_one_remains(key: str, bad: str) -> None:
-    last, _ = parse_defaults({"backoffLimit": "7", "runnerImage": "last:1", "jobTtlSeconds": "60"}, last=Defaults())
+    last, _ = parse_defaults(
+        {"backoffLimit": "7", "runnerImage": "last:1", "jobTtlSeconds": "60"}, last=Defaults()
+    )
     now, problems = parse_defaults({key: bad, "jobTtlSeconds": "90"}, last=last)
     [problem] = problems
     assert problem.startswith(f"{key}: ")
@@ -65,7 +67,9 @@ def test_removing_a_value_restores_its_default() -> None:
 def test_an_unknown_key_is_reported_with_the_allowed_ones() -> None:
     defaults, problems = parse_defaults({"backOffLimit": "7"}, last=Defaults())
     [problem] = problems
-    assert problem.startswith("backOffLimit: unknown setting; allowed are allowCrossNamespaceConfig, ")
+    assert problem.startswith(
+        "backOffLimit: unknown setting; allowed are allowCrossNamespaceConfig, "
+    )
     assert "backoffLimit" in problem
     assert defaults == Defaults()
 
@@ -102,9 +106,13 @@ def test_a_changed_directory_is_read_again(tmp_path: Path) -> None:
     assert folder.current().job_ttl_seconds == 86_400
 
 
-def test_an_invalid_setting_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_setting_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "backoffLimit").write_text("nine")
     folder = DefaultsFolder(tmp_path)
     folder.reread()
     folder.reread()
-    assert [record.message for record in caplog.records] == ["invalid setting; its last valid value remains in effect"]
+    assert [record.message for record in caplog.records] == [
+        "invalid setting; its last valid value remains in effect"
+    ]

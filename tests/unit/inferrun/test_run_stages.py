@@ -52,18 +52,24 @@ def after(stored: InferenceRun, phase: Phase, reason: Reason) -> InferenceRunSta
         (JOB, Phase.PENDING, Reason.MODEL_NOT_READY, "True Unknown Unknown Unknown"),
     ],
 )
-def test_stages_follow_from_what_is_known_of_the_run(status: Json, phase: Phase, reason: Reason, expected: str) -> None:
+def test_stages_follow_from_what_is_known_of_the_run(
+    status: Json, phase: Phase, reason: Reason, expected: str
+) -> None:
     written = after(run(status=status), phase, reason)
     assert values(written) == expected
     summary = written.condition("Succeeded")
     assert summary is not None
     total = set(expected.split())
-    assert summary.status == ("False" if "False" in total else "True" if total == {"True"} else "Unknown")
+    assert summary.status == (
+        "False" if "False" in total else "True" if total == {"True"} else "Unknown"
+    )
 
 
 def test_the_first_open_stage_has_the_reason_and_the_others_have_none() -> None:
     written = after(run(status=JOB), Phase.PENDING, Reason.IMAGE_PULL_FAILED)
-    found = {one.type: (one.reason, one.message) for one in written.conditions if one.type in STAGES}
+    found = {
+        one.type: (one.reason, one.message) for one in written.conditions if one.type in STAGES
+    }
     assert found == {
         CONTRACT_WRITTEN: (None, None),
         JOB_COMPLETE: ("ImagePullFailed", "said"),
@@ -75,28 +81,45 @@ def test_the_first_open_stage_has_the_reason_and_the_others_have_none() -> None:
 def test_a_run_that_waits_for_its_model_says_so_where_users_look_for_it(reason: Reason) -> None:
     """Although its contract, which names the address of the model, is not written either."""
     written = after(run(status=MODEL), Phase.PENDING, reason)
-    found = {one.type: (one.reason, one.message) for one in written.conditions if one.type in STAGES}
+    found = {
+        one.type: (one.reason, one.message) for one in written.conditions if one.type in STAGES
+    }
     assert found.pop(MODEL_READY) == (reason, "said")
     assert set(found.values()) == {(None, None)}
 
 
 def test_every_stage_that_a_failed_run_did_not_reach_has_its_reason() -> None:
     written = ended_status(
-        run(status=JOB), phase=Phase.FAILED, reason=Reason.OUT_OF_MEMORY, message="said", now=NOW, exit_code=137
+        run(status=JOB),
+        phase=Phase.FAILED,
+        reason=Reason.OUT_OF_MEMORY,
+        message="said",
+        now=NOW,
+        exit_code=137,
     )
     found = {one.type: one.reason for one in written.conditions if one.type in STAGES}
-    assert found == {CONTRACT_WRITTEN: None, JOB_COMPLETE: "OutOfMemory", OUTPUT_COMMITTED: "OutOfMemory"}
+    assert found == {
+        CONTRACT_WRITTEN: None,
+        JOB_COMPLETE: "OutOfMemory",
+        OUTPUT_COMMITTED: "OutOfMemory",
+    }
 
 
 def test_a_model_that_was_ready_stays_so_between_two_attempts_until_a_launch_waits_for_it() -> None:
     running = after(run(status={**MODEL, **JOB}), Phase.RUNNING, Reason.RUNNING)
     again = after(run(status=running.to_manifest()), Phase.PENDING, Reason.RETRY_BACKOFF)
     waiting = after(run(status=again.to_manifest()), Phase.PENDING, Reason.MODEL_NOT_READY)
-    assert [stages(one)[MODEL_READY] for one in (running, again, waiting)] == ["True", "True", "Unknown"]
+    assert [stages(one)[MODEL_READY] for one in (running, again, waiting)] == [
+        "True",
+        "True",
+        "Unknown",
+    ]
 
 
 def test_a_status_that_is_written_from_a_watch_has_the_same_stages() -> None:
-    stored = run(status=after(run(status={**MODEL, **JOB}), Phase.PENDING, Reason.JOB_CREATED).to_manifest())
+    stored = run(
+        status=after(run(status={**MODEL, **JOB}), Phase.PENDING, Reason.JOB_CREATED).to_manifest()
+    )
     kept = trim_run(
         {
             "metadata": stored.metadata.to_manifest(),
@@ -105,7 +128,11 @@ def test_a_status_that_is_written_from_a_watch_has_the_same_stages() -> None:
         }
     )
     from_watch = after(parse_run(kept), Phase.RUNNING, Reason.RUNNING)
-    assert values(from_watch) == values(after(stored, Phase.RUNNING, Reason.RUNNING)) == "True True Unknown Unknown"
+    assert (
+        values(from_watch)
+        == values(after(stored, Phase.RUNNING, Reason.RUNNING))
+        == "True True Unknown Unknown"
+    )
 
 
 def test_a_schedule_has_no_stages() -> None:

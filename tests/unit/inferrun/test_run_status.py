@@ -12,7 +12,13 @@ EARLIER = "2026-11-21T07:30:00Z"
 
 
 def condition(kind: str, status: str) -> Json:
-    return {"type": kind, "status": status, "reason": "Before", "message": "before", "lastTransitionTime": EARLIER}
+    return {
+        "type": kind,
+        "status": status,
+        "reason": "Before",
+        "message": "before",
+        "lastTransitionTime": EARLIER,
+    }
 
 
 @pytest.mark.parametrize(
@@ -29,7 +35,11 @@ def condition(kind: str, status: str) -> Json:
 )
 def test_conditions_are_derived_from_the_phase(phase: Phase, reason: Reason, expected: str) -> None:
     after = status_after(run(), phase=phase, reason=reason, message="said", now=NOW)
-    values = [found.status for kind in ("Succeeded", "Finished", "Ready", "Synced") if (found := after.condition(kind))]
+    values = [
+        found.status
+        for kind in ("Succeeded", "Finished", "Ready", "Synced")
+        if (found := after.condition(kind))
+    ]
     assert " ".join(values) == expected
     summaries = [found for found in after.conditions if found.type not in STAGES]
     assert {found.reason for found in summaries} == {str(reason)}
@@ -48,8 +58,17 @@ def test_the_transition_time_changes_only_with_the_conditions_status() -> None:
 
 
 def test_fields_that_are_not_given_are_preserved() -> None:
-    before = run(status={"phase": "Running", "contract": "e30=", "records": {"completed": 5}, "startTime": EARLIER})
-    after = status_after(before, phase=Phase.PENDING, reason=Reason.RETRY_BACKOFF, message="", now=NOW, attempt=2)
+    before = run(
+        status={
+            "phase": "Running",
+            "contract": "e30=",
+            "records": {"completed": 5},
+            "startTime": EARLIER,
+        }
+    )
+    after = status_after(
+        before, phase=Phase.PENDING, reason=Reason.RETRY_BACKOFF, message="", now=NOW, attempt=2
+    )
     assert (after.contract, after.attempt) == ("e30=", 2)
     assert after.records is not None
     assert after.records.completed == 5
@@ -60,7 +79,11 @@ def test_the_same_report_gives_the_same_status() -> None:
     first = status_after(run(), phase=Phase.PENDING, reason=Reason.ACCEPTED, message="m", now=NOW)
     stored = run(status=first.to_manifest())
     again = status_after(
-        stored, phase=Phase.PENDING, reason=Reason.ACCEPTED, message="m", now=NOW + timedelta(minutes=5)
+        stored,
+        phase=Phase.PENDING,
+        reason=Reason.ACCEPTED,
+        message="m",
+        now=NOW + timedelta(minutes=5),
     )
     assert again == stored.status
 
@@ -78,9 +101,14 @@ def test_a_terminal_status_has_the_time_and_the_duration_since_the_start() -> No
 
 @pytest.mark.parametrize("start", [-7200, -600, 600])
 @pytest.mark.parametrize("finish", [-7200, -1200, 600])
-def test_no_time_of_a_run_that_has_ended_is_before_its_creation_or_in_the_future(start: int, finish: int) -> None:
+def test_no_time_of_a_run_that_has_ended_is_before_its_creation_or_in_the_future(
+    start: int, finish: int
+) -> None:
     """Whatever the clocks of nodes say; the run was created an hour ago."""
-    times = {"start_time": NOW + timedelta(seconds=start), "completion_time": NOW + timedelta(seconds=finish)}
+    times = {
+        "start_time": NOW + timedelta(seconds=start),
+        "completion_time": NOW + timedelta(seconds=finish),
+    }
     after = ended_status(
         run(),
         phase=Phase.SUCCEEDED,
@@ -100,15 +128,20 @@ def test_no_time_of_a_run_that_has_ended_is_before_its_creation_or_in_the_future
 
 
 def test_a_start_that_was_shown_is_kept() -> None:
-    """The workflow may not know when the first launch started: another client has deleted its Job."""
+    """The workflow may not know when the first launch started: another client has deleted its
+    Job."""
     shown = run(status={"phase": "Running", "startTime": EARLIER})
     later = {"start_time": NOW - timedelta(seconds=5)}
-    after = ended_status(shown, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="", now=NOW, **later)
+    after = ended_status(
+        shown, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="", now=NOW, **later
+    )
     assert (after.start_time, after.duration) == (NOW - timedelta(minutes=30), "30m0s")
 
 
 def test_the_duration_of_a_run_that_never_started_counts_from_its_creation() -> None:
-    after = ended_status(run(), phase=Phase.FAILED, reason=Reason.PENDING_TIMEOUT, message="", now=NOW)
+    after = ended_status(
+        run(), phase=Phase.FAILED, reason=Reason.PENDING_TIMEOUT, message="", now=NOW
+    )
     assert after.duration == "1h0m"
     assert after.start_time is None
 
@@ -131,15 +164,22 @@ def test_a_duration_is_formatted_as_kubectl_formats_ages(seconds: float, text: s
 
 
 @pytest.mark.parametrize(
-    ("stored", "read", "after"), [(None, None, None), (1, None, 1), (None, 2, 2), (1, 3, 3), (3, 1, 3)]
+    ("stored", "read", "after"),
+    [(None, None, None), (1, None, 1), (None, 2, 2), (1, 3, 3), (3, 1, 3)],
 )
 def test_only_a_writer_that_has_read_the_spec_acknowledges_its_generation(
     stored: int | None, read: int | None, after: int | None
 ) -> None:
-    """The run's generation is 3: a writer that has read generation 1 must not acknowledge the later edits."""
+    """The run's generation is 3: a writer that has read generation 1 must not acknowledge the later
+    edits."""
     before = run(status={"phase": "Pending", "observedGeneration": stored})
     written = status_after(
-        before, phase=Phase.PENDING, reason=Reason.JOB_CREATED, message="", now=NOW, read_generation=read
+        before,
+        phase=Phase.PENDING,
+        reason=Reason.JOB_CREATED,
+        message="",
+        now=NOW,
+        read_generation=read,
     )
     assert written.observed_generation == after
     assert {condition.observed_generation for condition in written.conditions} == {3}
@@ -147,12 +187,21 @@ def test_only_a_writer_that_has_read_the_spec_acknowledges_its_generation(
 
 def test_a_terminal_status_is_about_the_current_generation() -> None:
     before = run(status={"phase": "Running", "observedGeneration": 1})
-    after = ended_status(before, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="", now=NOW)
+    after = ended_status(
+        before, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="", now=NOW
+    )
     assert after.observed_generation == 3
 
 
 def test_what_describes_an_earlier_launch_can_be_cleared() -> None:
-    before = run(status={"phase": "Running", "records": {"completed": 5}, "runningSince": EARLIER, "contract": "e30="})
+    before = run(
+        status={
+            "phase": "Running",
+            "records": {"completed": 5},
+            "runningSince": EARLIER,
+            "contract": "e30=",
+        }
+    )
     after = status_after(
         before,
         phase=Phase.PENDING,

@@ -33,8 +33,14 @@ def test_a_result_round_trips() -> None:
 
 
 def test_tokens_are_reported_under_the_names_that_the_status_has() -> None:
-    used = RESULT.model_copy(update={"usage": TokenUsage(prompt_tokens=3, completion_tokens=2, total_tokens=5)})
-    assert json.loads(dump_result(used))["usage"] == {"promptTokens": 3, "completionTokens": 2, "totalTokens": 5}
+    used = RESULT.model_copy(
+        update={"usage": TokenUsage(prompt_tokens=3, completion_tokens=2, total_tokens=5)}
+    )
+    assert json.loads(dump_result(used))["usage"] == {
+        "promptTokens": 3,
+        "completionTokens": 2,
+        "totalTokens": 5,
+    }
     assert parse_report(RunnerResult, dump_result(used)) == used
 
 
@@ -84,11 +90,15 @@ def test_anything_else_is_not_a_result_and_raises_no_error(hostile: str) -> None
 
 
 def progress(completed: int) -> str:
-    return json.dumps({"event": "progress", "records": {"total": 20_000, "completed": completed}, "chunk": 7})
+    return json.dumps(
+        {"event": "progress", "records": {"total": 20_000, "completed": completed}, "chunk": 7}
+    )
 
 
 def test_the_latest_progress_in_a_log_is_returned() -> None:
-    found = latest_line(ProgressLine, "\n".join(["starting", progress(10), progress(4000), "2026 some other line"]))
+    found = latest_line(
+        ProgressLine, "\n".join(["starting", progress(10), progress(4000), "2026 some other line"])
+    )
     assert found is not None
     assert found.records == RecordCounts(total=20_000, completed=4000)
 
@@ -120,11 +130,19 @@ def test_a_log_without_progress_gives_none(log: str) -> None:
 
 def log_line(message: str, **fields: object) -> str:
     return json.dumps(
-        {"time": "2026-11-21T08:00:00Z", "level": "warning", "event": "log", "message": message, **fields}
+        {
+            "time": "2026-11-21T08:00:00Z",
+            "level": "warning",
+            "event": "log",
+            "message": message,
+            **fields,
+        }
     )
 
 
-def test_the_last_messages_of_a_log_are_one_line_without_progress_and_the_report_of_the_end() -> None:
+def test_the_last_messages_of_a_log_are_one_line_without_progress_and_the_report_of_the_end() -> (
+    None
+):
     log = "\n".join(
         [
             log_line("first"),

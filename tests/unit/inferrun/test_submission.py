@@ -23,12 +23,17 @@ NESTED = {
 
 
 def optional_members() -> list[str]:
-    """The members of a submission, and of its objects as `object.member`, that a program may leave out."""
+    """The members of a submission, and of its objects as `object.member`, that a program may leave
+    out."""
     found = sorted(set(SCHEMA["properties"]) - {"namespace", "configRef"})
     for name in NESTED:
         [reference] = [one["$ref"] for one in SCHEMA["properties"][name]["anyOf"] if "$ref" in one]
         part = SCHEMA["$defs"][reference.rsplit("/", 1)[-1]]
-        found += [f"{name}.{member}" for member in part["properties"] if member not in part.get("required", ())]
+        found += [
+            f"{name}.{member}"
+            for member in part["properties"]
+            if member not in part.get("required", ())
+        ]
     return found
 
 
@@ -43,7 +48,9 @@ def nulls(members: list[str]) -> dict[str, object]:
     return asked
 
 
-@pytest.mark.parametrize("members", [*([name] for name in optional_members()), optional_members()], ids=",".join)
+@pytest.mark.parametrize(
+    "members", [*([name] for name in optional_members()), optional_members()], ids=",".join
+)
 def test_a_member_that_may_be_left_out_may_be_null(members: list[str]) -> None:
     asked = parse_submission(nulls(members))
     without = {key: value for key, value in nulls(members).items() if value is not None}
@@ -55,7 +62,13 @@ def test_a_member_that_may_be_left_out_may_be_null(members: list[str]) -> None:
 
 def test_what_may_be_null_is_found_in_the_schema() -> None:
     found = optional_members()
-    assert {"labels", "parameters", "configRef.namespace", "interval.timeZone", "resources.limits"} <= set(found)
+    assert {
+        "labels",
+        "parameters",
+        "configRef.namespace",
+        "interval.timeZone",
+        "resources.limits",
+    } <= set(found)
     assert set(INTERNAL_FIELDS) <= set(found)
 
 
@@ -68,7 +81,9 @@ def test_a_fraction_of_zeros_is_none(zeros: str, offset: str) -> None:
     )
 
 
-@pytest.mark.parametrize("start", ["2026-11-21T00:00:00.001Z", "2026-11-21T00:00:00.000000001+01:00"])
+@pytest.mark.parametrize(
+    "start", ["2026-11-21T00:00:00.001Z", "2026-11-21T00:00:00.000000001+01:00"]
+)
 def test_another_fraction_is_refused_for_what_it_is(start: str) -> None:
     with pytest.raises(InvalidSubmission, match=f"interval.start: {WHOLE_SECONDS}"):
         parse_submission({**REQUEST, "interval": {**DAY, "start": start}})
@@ -80,14 +95,19 @@ def test_so_is_a_fraction_of_a_datetime() -> None:
         Interval(start=end.replace(microsecond=0, day=21), end=end)
 
 
-ARGUMENTS = json.loads((Path(__file__).parents[3] / "campaigns" / "interop" / "clients" / "arguments.json").read_text())
+ARGUMENTS = json.loads(
+    (Path(__file__).parents[3] / "campaigns" / "interop" / "clients" / "arguments.json").read_text()
+)
 
 
 @pytest.mark.parametrize("language", ARGUMENTS)
 def test_what_temporals_clients_send_is_understood(language: str) -> None:
-    """As `campaigns/interop/test_clients.py` has recorded it: TypeScript 1.24, Java 1.38, Go 1.50."""
+    """As `campaigns/interop/test_clients.py` has recorded it: TypeScript 1.24, Java 1.38, Go
+    1.50."""
     sent = ARGUMENTS[language]
-    assert parse_submission(sent["nulls"]).request_hash == parse_submission(sent["plain"]).request_hash
+    assert (
+        parse_submission(sent["nulls"]).request_hash == parse_submission(sent["plain"]).request_hash
+    )
     dates = parse_submission(sent["dates"]).interval
     assert dates is not None
     assert str(dates) == "2026-11-21T00:00:00Z/2026-11-22T00:00:00Z"
@@ -106,7 +126,11 @@ def test_all_fields_of_a_run_are_accepted() -> None:
         "configRef": {"name": "iris", "namespace": "models"},
         "resources": {"requests": {"cpu": 2}, "limits": {"memory": "1Gi"}},
         "parameters": {"a": "b"},
-        "interval": {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z", "timeZone": "Europe/Rome"},
+        "interval": {
+            "start": "2026-11-21T00:00:00Z",
+            "end": "2026-11-22T00:00:00Z",
+            "timeZone": "Europe/Rome",
+        },
         "timeoutSeconds": 5,
         "backoffLimit": 0,
         "pendingTimeoutSeconds": 7,
@@ -124,7 +148,10 @@ def test_all_fields_of_a_run_are_accepted() -> None:
     ],
 )
 def test_equivalent_requests_have_the_same_hash(other: dict[str, object]) -> None:
-    assert parse_submission({**REQUEST, **other}).request_hash == parse_submission(REQUEST).request_hash
+    assert (
+        parse_submission({**REQUEST, **other}).request_hash
+        == parse_submission(REQUEST).request_hash
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,7 +167,10 @@ def test_equivalent_requests_have_the_same_hash(other: dict[str, object]) -> Non
     ],
 )
 def test_different_requests_have_different_hashes(other: dict[str, object]) -> None:
-    assert parse_submission({**REQUEST, **other}).request_hash != parse_submission(REQUEST).request_hash
+    assert (
+        parse_submission({**REQUEST, **other}).request_hash
+        != parse_submission(REQUEST).request_hash
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,19 +185,46 @@ def test_different_requests_have_different_hashes(other: dict[str, object]) -> N
         ({**REQUEST, "parameters": {"pod_uid": "x"}}, ["parameters: 'pod_uid' is reserved"]),
         ({**REQUEST, "timeoutSeconds": -1}, ["timeoutSeconds: ", "-1"]),
         ({**REQUEST, "backoffLimit": "many"}, ["backoffLimit: ", '"many"']),
-        ({**REQUEST, "configRef": {"name": "iris", "nam": 1}}, ["configRef: unknown field 'nam'", "name, namespace"]),
-        ({**REQUEST, "interval": {**DAY, "end": DAY["start"]}}, ["interval.end", "must be after interval.start"]),
-        ({**REQUEST, "interval": {**DAY, "stop": 1}}, ["interval: unknown field 'stop'", "start, end, timeZone"]),
+        (
+            {**REQUEST, "configRef": {"name": "iris", "nam": 1}},
+            ["configRef: unknown field 'nam'", "name, namespace"],
+        ),
+        (
+            {**REQUEST, "interval": {**DAY, "end": DAY["start"]}},
+            ["interval.end", "must be after interval.start"],
+        ),
+        (
+            {**REQUEST, "interval": {**DAY, "stop": 1}},
+            ["interval: unknown field 'stop'", "start, end, timeZone"],
+        ),
         ({**REQUEST, "interval": {"start": DAY["start"]}}, ["interval.end: missing"]),
         ({**REQUEST, "interval": {**DAY, "start": 1700000000}}, ["interval.start: must be a time"]),
-        ({**REQUEST, "interval": {**DAY, "start": "1700000000"}}, ["interval.start: must be a time"]),
-        ({**REQUEST, "interval": {**DAY, "start": "2026-11-21"}}, ["interval.start: must be a time"]),
-        ({**REQUEST, "interval": {**DAY, "timeZone": "Rome"}}, ["interval.timeZone", "Europe/Rome"]),
+        (
+            {**REQUEST, "interval": {**DAY, "start": "1700000000"}},
+            ["interval.start: must be a time"],
+        ),
+        (
+            {**REQUEST, "interval": {**DAY, "start": "2026-11-21"}},
+            ["interval.start: must be a time"],
+        ),
+        (
+            {**REQUEST, "interval": {**DAY, "timeZone": "Rome"}},
+            ["interval.timeZone", "Europe/Rome"],
+        ),
         ({**REQUEST, "interval": "2026-11-21"}, ["interval: "]),
         ({**REQUEST, "dryRun": "yes"}, ["dryRun: Input should be a valid boolean", '"yes"']),
-        ({**REQUEST, "schedule": "* * * * *"}, ["schedule: unknown field", "allowed fields: namespace, configRef"]),
-        ({**REQUEST, "timeoutseconds": 5}, ["timeoutseconds: unknown field", "did you mean timeoutSeconds?"]),
-        ({**REQUEST, "labels": {"inferrun.dev/run-uid": "x"}}, ["labels: 'inferrun.dev/run-uid' is reserved"]),
+        (
+            {**REQUEST, "schedule": "* * * * *"},
+            ["schedule: unknown field", "allowed fields: namespace, configRef"],
+        ),
+        (
+            {**REQUEST, "timeoutseconds": 5},
+            ["timeoutseconds: unknown field", "did you mean timeoutSeconds?"],
+        ),
+        (
+            {**REQUEST, "labels": {"inferrun.dev/run-uid": "x"}},
+            ["labels: 'inferrun.dev/run-uid' is reserved"],
+        ),
         (
             {"namespace": "team", "parent": {"name": "n", "uid": "u"}, "timeoutSeconds": 5},
             ["timeoutSeconds: not allowed with parent"],
@@ -176,7 +233,9 @@ def test_different_requests_have_different_hashes(other: dict[str, object]) -> N
         (None, ["must be a JSON object", "null"]),
     ],
 )
-def test_an_invalid_argument_is_rejected_with_the_name_of_the_field(argument: object, words: list[str]) -> None:
+def test_an_invalid_argument_is_rejected_with_the_name_of_the_field(
+    argument: object, words: list[str]
+) -> None:
     with pytest.raises(InvalidSubmission) as rejection:
         parse_submission(argument)
     for word in words:
@@ -185,7 +244,9 @@ def test_an_invalid_argument_is_rejected_with_the_name_of_the_field(argument: ob
 
 def test_an_error_message_is_short_even_with_many_problems() -> None:
     with pytest.raises(InvalidSubmission) as rejection:
-        parse_submission({**REQUEST, **{f"unknown{number}": "x" * 10_000 for number in range(1000)}})
+        parse_submission(
+            {**REQUEST, **{f"unknown{number}": "x" * 10_000 for number in range(1000)}}
+        )
     assert len(str(rejection.value)) < 2048
 
 

@@ -1,4 +1,5 @@
-"""Text from outside is shown on one line, without anything that a terminal, a browser or a shell would interpret."""
+"""Text from outside is shown on one line, without anything that a terminal, a browser or a shell
+would interpret."""
 
 import time
 

@@ -15,7 +15,13 @@ def test_a_timestamp_is_in_utc_with_whole_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2026-11-21T08:00:00Z", "2026-11-21T10:00:00+02:00", "2026-11-21T08:00:00.000000Z", "2026-11-21T08:00:00"]
+    "text",
+    [
+        "2026-11-21T08:00:00Z",
+        "2026-11-21T10:00:00+02:00",
+        "2026-11-21T08:00:00.000000Z",
+        "2026-11-21T08:00:00",
+    ],
 )
 def test_offsets_and_fractions_are_understood_and_a_missing_offset_is_utc(text: str) -> None:
     assert parse(text) == MOMENT.replace(microsecond=0)
@@ -26,7 +32,9 @@ def test_text_that_is_not_a_timestamp_is_an_error() -> None:
         parse("yesterday")
 
 
-@pytest.mark.parametrize("text", ["0002-01-01T00:00:00Z", "0999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"])
+@pytest.mark.parametrize(
+    "text", ["0002-01-01T00:00:00Z", "0999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"]
+)
 def test_any_time_that_parses_has_a_form_that_parses(text: str) -> None:
     """Anybody with access to Temporal can send a signal with a time."""
     assert rfc3339(parse(text)) == text

@@ -11,7 +11,8 @@ from inferrun.kube.objects import Object, Resource
 
 
 class Collections(KubeClient):
-    """Serves lists, by plural, and what a test sends as events; `watched` are the collections that are watched now."""
+    """Serves lists, by plural, and what a test sends as events; `watched` are the collections that
+    are watched now."""
 
     def __init__(self, **listed: Iterable[Object]) -> None:
         self.listed = {plural: list(items) for plural, items in listed.items()}
@@ -26,10 +27,10 @@ class Collections(KubeClient):
     async def page(
         self,
         resource: Resource,
-        namespace: str | None = None,  # noqa: ARG002
+        namespace: str | None = None,
         *,
-        max_bytes: int | None = None,  # noqa: ARG002
-        **params: str,  # noqa: ARG002
+        max_bytes: int | None = None,
+        **params: str,
     ) -> Page:
         items = list(self.listed.get(resource.plural, ()))
         return Page(version="1", items=items, malformed=self.malformed.get(resource.plural, []))
@@ -37,11 +38,11 @@ class Collections(KubeClient):
     async def watch(
         self,
         resource: Resource,
-        namespace: str | None,  # noqa: ARG002
+        namespace: str | None,
         *,
-        version: str,  # noqa: ARG002
-        silence_seconds: float = 0,  # noqa: ARG002
-        **params: str,  # noqa: ARG002
+        version: str,
+        silence_seconds: float = 0,
+        **params: str,
     ) -> AsyncIterator[tuple[str, Object]]:
         self.watched.append(resource.plural)
         try:

@@ -16,13 +16,19 @@ class ShownRuns(RunWatch):
 
     def __init__(self, *runs: Object) -> None:
         self._listeners = []
-        self.runs: dict[Key, Object] = {(run["metadata"]["namespace"], run["metadata"]["name"]): run for run in runs}
+        self.runs: dict[Key, Object] = {
+            (run["metadata"]["namespace"], run["metadata"]["name"]): run for run in runs
+        }
         self.listed = True
 
     def show(self, key: Key, run: Object | None) -> None:
         """Tell of a change, or of the end."""
         before = self.runs.pop(key, None)
-        if before is not None and run is not None and before["metadata"]["uid"] != run["metadata"]["uid"]:
+        if (
+            before is not None
+            and run is not None
+            and before["metadata"]["uid"] != run["metadata"]["uid"]
+        ):
             self._tell(key, before, None)
             before = None
         if run is not None:
@@ -35,7 +41,7 @@ class ShownRuns(RunWatch):
     def find(self, term: Hashable) -> list[tuple[Key, Object]]:
         return [(key, run) for key, run in self.runs.items() if term in set(terms_of(run))]
 
-    def has_listed(self, namespace: str) -> bool:  # noqa: ARG002
+    def has_listed(self, namespace: str) -> bool:
         return self.listed
 
 
@@ -45,5 +51,5 @@ class NotedLoop(RunLoop):
     def __init__(self) -> None:
         self.heard: list[tuple[str, News]] = []
 
-    def wake(self, run: RunRef, news: News = News.CHANGED, *, background: bool = False) -> None:  # noqa: ARG002
+    def wake(self, run: RunRef, news: News = News.CHANGED, *, background: bool = False) -> None:
         self.heard.append((run.uid, news))

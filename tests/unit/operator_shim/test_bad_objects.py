@@ -76,7 +76,7 @@ class TrappedWorkflows(RunWorkflows):
     async def list_paused(self) -> list[RunRef]:
         return []
 
-    async def list_terminated(self, *, since: datetime) -> list[RunRef]:  # noqa: ARG002
+    async def list_terminated(self, *, since: datetime) -> list[RunRef]:
         return [BAD, GOOD]
 
     async def count_open(self) -> int:
@@ -116,7 +116,7 @@ class TrappedLoop(NotedLoop):
     def __init__(self, trap: Trap) -> None:
         self.trap = trap
 
-    def wake(self, run: RunRef, news: News = News.CHANGED, *, background: bool = False) -> None:  # noqa: ARG002
+    def wake(self, run: RunRef, news: News = News.CHANGED, *, background: bool = False) -> None:
         self.trap(run)
 
 
@@ -143,7 +143,11 @@ async def workflows_without_a_run(trap: Trap) -> None:
 
 
 async def overdue_runs(trap: Trap) -> None:
-    ended = {"phase": "Succeeded", "reason": "Succeeded", "deleteAfter": rfc3339(NOW - timedelta(hours=1))}
+    ended = {
+        "phase": "Succeeded",
+        "reason": "Succeeded",
+        "deleteAfter": rfc3339(NOW - timedelta(hours=1)),
+    }
     sweep = sweep_of(trap, run_named(BAD, **ended), run_named(GOOD, **ended))
     sweep._workflows.list_open = none_open  # type: ignore[method-assign]
     sweep._schedules.list_owned = none_owned  # type: ignore[method-assign]
@@ -247,7 +251,7 @@ class ListedLive(RunWatch):
     def find(self, _term: Hashable) -> list[tuple[Key, Object]]:
         return list(self.runs.items())
 
-    def has_listed(self, namespace: str) -> bool:  # noqa: ARG002
+    def has_listed(self, namespace: str) -> bool:
         return True
 
 
@@ -261,9 +265,15 @@ async def runs_to_resync(trap: Trap) -> None:
 
 
 async def runs_that_wait_for_a_run(trap: Trap) -> None:
-    waits = {"phase": "Pending", "reason": "WaitingForRun", "inputRun": {"name": "a", "uid": "u", "phase": "Running"}}
+    waits = {
+        "phase": "Pending",
+        "reason": "WaitingForRun",
+        "inputRun": {"name": "a", "uid": "u", "phase": "Running"},
+    }
     shim = shim_of(trap, run_named(BAD, **waits), run_named(GOOD, **waits))
-    shim.loop._on_event(("models", "a"), run_named(RunRef(namespace="models", name="a", uid="a")), None)
+    shim.loop._on_event(
+        ("models", "a"), run_named(RunRef(namespace="models", name="a", uid="a")), None
+    )
 
 
 LOOPS: tuple[Callable[[Trap], Awaitable[None]], ...] = (
@@ -283,7 +293,9 @@ LOOPS: tuple[Callable[[Trap], Awaitable[None]], ...] = (
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
-async def test_the_others_are_served(loop: Callable[[Trap], Awaitable[None]], error: BaseException) -> None:
+async def test_the_others_are_served(
+    loop: Callable[[Trap], Awaitable[None]], error: BaseException
+) -> None:
     trap = Trap(error)
     await loop(trap)
     assert any("good" in name for name in trap.served), trap.served

@@ -20,7 +20,11 @@ from tests.unit.operator_shim.observer.fakes import settle
 from tests.unit.operator_shim.shown_runs import NotedLoop, ShownRuns
 
 VALID = {
-    "kserve": {"modelName": "iris", "modelUrl": "iris.models/v2/models/iris/infer", "modelVersion": "v2"},
+    "kserve": {
+        "modelName": "iris",
+        "modelUrl": "iris.models/v2/models/iris/infer",
+        "modelVersion": "v2",
+    },
     "storage": {
         "input": {"file": {"claimName": "data", "path": "in"}},
         "output": {"file": {"claimName": "data", "path": "out"}},
@@ -40,12 +44,12 @@ class StoredConfigs(Collections):
 
     async def patch(
         self,
-        resource: Resource,  # noqa: ARG002
-        namespace: str | None,  # noqa: ARG002
-        name: str,  # noqa: ARG002
+        resource: Resource,
+        namespace: str | None,
+        name: str,
         body: Object,
         *,
-        sub: str | None = None,  # noqa: ARG002
+        sub: str | None = None,
     ) -> Object:
         self.written.append(body["status"])
         return body
@@ -53,11 +57,22 @@ class StoredConfigs(Collections):
 
 @pytest.mark.parametrize(
     ("spec", "conditions"),
-    [(VALID, {"Ready": "True"}), (VALID | {"kserve": {"modelVersion": "v9"}}, {"Ready": "False", "Stalled": "True"})],
+    [
+        (VALID, {"Ready": "True"}),
+        (VALID | {"kserve": {"modelVersion": "v9"}}, {"Ready": "False", "Stalled": "True"}),
+    ],
     ids=["valid", "invalid"],
 )
-async def test_the_status_says_once_whether_runs_can_use_the_config(spec: Json, conditions: dict[str, str]) -> None:
-    metadata = {"name": "iris", "namespace": "models", "uid": "u", "resourceVersion": "1", "generation": 3}
+async def test_the_status_says_once_whether_runs_can_use_the_config(
+    spec: Json, conditions: dict[str, str]
+) -> None:
+    metadata = {
+        "name": "iris",
+        "namespace": "models",
+        "uid": "u",
+        "resourceVersion": "1",
+        "generation": 3,
+    }
     api = StoredConfigs(inferenceconfigs=[{"metadata": metadata, "spec": spec}])
     configs = Configs(
         api,
@@ -74,7 +89,9 @@ async def test_the_status_says_once_whether_runs_can_use_the_config(spec: Json, 
     [written] = api.written
     assert written["observedGeneration"] == 3
     assert {one["type"]: one["status"] for one in written["conditions"]} == conditions
-    api.change(CONFIGS, {"metadata": metadata | {"resourceVersion": "2"}, "spec": spec, "status": written})
+    api.change(
+        CONFIGS, {"metadata": metadata | {"resourceVersion": "2"}, "spec": spec, "status": written}
+    )
     await settle()
     configs.resync()
     await settle()
@@ -84,11 +101,20 @@ async def test_the_status_says_once_whether_runs_can_use_the_config(spec: Json, 
 
 
 async def test_the_runs_that_wait_for_a_config_look_again_when_its_spec_changes() -> None:
-    metadata = {"name": "iris", "namespace": "models", "uid": "u", "resourceVersion": "1", "generation": 1}
+    metadata = {
+        "name": "iris",
+        "namespace": "models",
+        "uid": "u",
+        "resourceVersion": "1",
+        "generation": 1,
+    }
     api, loop = StoredConfigs(), NotedLoop()
     waiting = live_run(phase="Pending", reason="ConfigNotFound", contract=None)
     started = live_run(phase="Pending", reason="Unschedulable", contract="e30=")
-    waiting["spec"], started["metadata"] = {"configRef": {"name": "iris"}}, {**started["metadata"], "name": "other"}
+    waiting["spec"], started["metadata"] = (
+        {"configRef": {"name": "iris"}},
+        {**started["metadata"], "name": "other"},
+    )
     started["spec"] = waiting["spec"]
     configs = Configs(
         api,

@@ -1,4 +1,5 @@
-"""What happens to one object costs the same beside thousands of finished runs: the shim reads only the runs concerned."""
+"""What happens to one object costs the same beside thousands of finished runs: the shim reads only
+the runs concerned."""
 
 import asyncio
 from collections import Counter
@@ -56,19 +57,21 @@ class Cluster(Collections):
         self.events: asyncio.Queue[str] = asyncio.Queue()
         self.patches: asyncio.Queue[Object] = asyncio.Queue()
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, **params: str
+    ) -> Object:
         if resource == EVENTS:
             self.events.put_nowait(body["message"])
         return body
 
     async def patch(
         self,
-        resource: Resource,  # noqa: ARG002
+        resource: Resource,
         namespace: str | None,
         name: str,
         body: Object,
         *,
-        sub: str | None = None,  # noqa: ARG002
+        sub: str | None = None,
     ) -> Object:
         self.patches.put_nowait(body)
         return {
@@ -79,17 +82,20 @@ class Cluster(Collections):
 
 
 class NotedSchedules(TemporalSchedules):
-    """Notes which schedules were reconciled; there are two, one of an earlier run of the same name."""
+    """Notes which schedules were reconciled; there are two, one of an earlier run of the same
+    name."""
 
     def __init__(self) -> None:
         self.reconciled: asyncio.Queue[str] = asyncio.Queue()
 
-    async def ensure(self, wanted: RunSchedule, *, config: str) -> KeptSchedule:  # noqa: ARG002
+    async def ensure(self, wanted: RunSchedule, *, config: str) -> KeptSchedule:
         self.reconciled.put_nowait(wanted.run.name)
         return KeptSchedule((), None)
 
     async def list_owned(self) -> list[RunRef]:
-        return [RunRef(namespace="team", name="open", uid=uid) for uid in ("uid-open", "uid-earlier")]
+        return [
+            RunRef(namespace="team", name="open", uid=uid) for uid in ("uid-open", "uid-earlier")
+        ]
 
 
 class IdleWorkflows(RunWorkflows):
@@ -104,7 +110,7 @@ class IdleWorkflows(RunWorkflows):
     async def list_open(self) -> list[RunRef]:
         return [RunRef(namespace="team", name="open", uid="uid-open")]
 
-    async def list_terminated(self, *, since: datetime) -> list[RunRef]:  # noqa: ARG002
+    async def list_terminated(self, *, since: datetime) -> list[RunRef]:
         return await self.list_open()
 
     async def list_paused(self) -> list[RunRef]:
@@ -120,7 +126,15 @@ class IdleWorkflows(RunWorkflows):
         self.rechecked.put_nowait(run.name)
 
 
-def stored(name: str, *, namespace: str = "team", spec: Json, status: Json, owner: str = "", version: int = 1) -> Json:
+def stored(
+    name: str,
+    *,
+    namespace: str = "team",
+    spec: Json,
+    status: Json,
+    owner: str = "",
+    version: int = 1,
+) -> Json:
     kind = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND}
     owners = [{**kind, "name": owner, "uid": f"uid-{owner}"}] if owner else []
     return {
@@ -134,7 +148,9 @@ def stored(name: str, *, namespace: str = "team", spec: Json, status: Json, owne
             "creationTimestamp": "2026-11-21T07:00:00Z",
             "ownerReferences": owners,
             "labels": {wellknown.LABEL_SCHEDULE_UID: f"uid-{owner}"} if owner else {},
-            "annotations": {wellknown.ANNOTATION_STARTED_AS: f"uid-{name}"} if "configRef" in spec else {},
+            "annotations": {wellknown.ANNOTATION_STARTED_AS: f"uid-{name}"}
+            if "configRef" in spec
+            else {},
         },
         "spec": spec,
         "status": status,
@@ -152,22 +168,35 @@ def config(number: int, *, generation: int, version: int) -> Json:
             "resourceVersion": str(version),
             "generation": generation,
         },
-        "spec": {"kserve": {"modelName": "iris", "modelUrl": "iris.models"}, "storage": {"input": {}, "output": {}}},
+        "spec": {
+            "kserve": {"modelName": "iris", "modelUrl": "iris.models"},
+            "storage": {"input": {}, "output": {}},
+        },
         "status": {"observedGeneration": 1},
     }
 
 
-def run_of(reads: Counter[str], number: int, name: str, *, phase: str, **more: Any) -> Json:  # Any: JSON
-    """A run with that config; it notes its reads, also in the form that the shim's cache keeps of it."""
+# Any: JSON
+def run_of(reads: Counter[str], number: int, name: str, *, phase: str, **more: Any) -> Json:
+    """A run with that config; it notes its reads, also in the form that the shim's cache keeps of
+    it."""
     reference = Noted({"name": f"config-{number % CONFIG_COUNT}"}, name=name, reads=reads)
     reason = "ConfigNotFound" if phase == "Pending" else phase
     status = {"phase": phase, "reason": reason, "observedGeneration": 1, **more.pop("status", {})}
-    return Noted(stored(name, spec={"configRef": reference}, status=status, **more), name=name, reads=reads)
+    return Noted(
+        stored(name, spec={"configRef": reference}, status=status, **more), name=name, reads=reads
+    )
 
 
 def finished_runs(reads: Counter[str]) -> list[Json]:
     return [
-        run_of(reads, number, f"finished-{number}", phase="Succeeded", owner="old" if number % 2 else "")
+        run_of(
+            reads,
+            number,
+            f"finished-{number}",
+            phase="Succeeded",
+            owner="old" if number % 2 else "",
+        )
         for number in range(FINISHED)
     ]
 
@@ -176,9 +205,11 @@ def finished_runs(reads: Counter[str]) -> list[Json]:
 async def shim_beside_finished_runs(
     reads: Counter[str], *others: Json
 ) -> AsyncIterator[tuple[Cluster, NotedSchedules, IdleWorkflows]]:
-    """A shim that has listed `others` and many finished runs, of all configs and of all schedules; nothing was read since."""
+    """A shim that has listed `others` and many finished runs, of all configs and of all schedules;
+    nothing was read since."""
     cluster = Cluster(
-        [*finished_runs(reads), *others], [config(number, generation=1, version=1) for number in range(CONFIG_COUNT)]
+        [*finished_runs(reads), *others],
+        [config(number, generation=1, version=1) for number in range(CONFIG_COUNT)],
     )
     schedules, workflows = NotedSchedules(), IdleWorkflows()
     shim = Shim(
@@ -220,7 +251,13 @@ async def test_a_schedule_is_reconciled_without_reading_the_runs_of_others() -> 
         reads.clear()
         at = "2026-11-21T08:00:00Z"
         ended = run_of(
-            reads, 1, "nightly-1", phase="Succeeded", owner="nightly", version=2, status={"completionTime": at}
+            reads,
+            1,
+            "nightly-1",
+            phase="Succeeded",
+            owner="nightly",
+            version=2,
+            status={"completionTime": at},
         )
         cluster.change(RUNS, ended)
         assert await schedules.reconciled.get() == "nightly"
@@ -235,13 +272,23 @@ async def test_the_edit_of_a_config_reads_only_the_unfinished_runs_that_use_it()
     started = run_of(reads, 3, "started", phase="Running", status={"contract": "e30="})
     waiting = run_of(reads, 3, "waiting", phase="Pending")
     elsewhere = run_of(reads, 3, "elsewhere", phase="Pending", namespace="other")
-    async with shim_beside_finished_runs(reads, started, waiting, elsewhere) as (cluster, _, workflows):
-        assert {await workflows.rechecked.get(), await workflows.rechecked.get()} == {"waiting", "elsewhere"}
+    async with shim_beside_finished_runs(reads, started, waiting, elsewhere) as (
+        cluster,
+        _,
+        workflows,
+    ):
+        assert {await workflows.rechecked.get(), await workflows.rechecked.get()} == {
+            "waiting",
+            "elsewhere",
+        }
         reads.clear()
         cluster.change(CONFIGS, config(3, generation=2, version=2))
         assert await workflows.rechecked.get() == "waiting"
         notice = await cluster.events.get()
-        assert "does not affect 1 run in progress, which keep what they started with: started;" in notice
+        assert (
+            "does not affect 1 run in progress, which keep what they started with: started;"
+            in notice
+        )
         assert set(reads) <= {"started", "waiting"}
 
 

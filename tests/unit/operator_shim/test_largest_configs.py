@@ -1,4 +1,5 @@
-"""What the largest configs that are read cost the shim: CPU time, which does not depend on the load, and memory."""
+"""What the largest configs that are read cost the shim: CPU time, which does not depend on the
+load, and memory."""
 
 import gc
 import json
@@ -27,7 +28,12 @@ NAMES = {"name": "large", "namespace": "team", "resourceVersion": "7", "uid": "u
 
 def event_with(storage: Storage) -> bytes:
     spec = {"image": "own:1", "storage": {"input": {"own": storage}, "output": {"own": {}}}}
-    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": NAMES, "spec": spec}
+    body = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceConfig",
+        "metadata": NAMES,
+        "spec": spec,
+    }
     return json.dumps({"type": "ADDED", "object": body}, separators=(",", ":")).encode()
 
 
@@ -78,20 +84,32 @@ def test_the_most_costly_patterns_of_parameters_cost_milliseconds(pattern: str) 
     measure(declaring(pattern, "x"))
 
 
-@pytest.mark.parametrize("pattern", ["[01]*1" + "[01]" * 61, "(?s).*1" + "." * 110, "(?:1*)*0", "(1|11)+"])
+@pytest.mark.parametrize(
+    "pattern", ["[01]*1" + "[01]" * 61, "(?s).*1" + "." * 110, "(?:1*)*0", "(1|11)+"]
+)
 def test_the_longest_defaults_are_matched_in_milliseconds(pattern: str) -> None:
     measure(declaring(pattern, f"{3**700:b}"[:MAX_DEFAULT]))
 
 
 def declaring(pattern: str, default: str) -> bytes:
     """The event of a config with as many such parameters as are allowed."""
-    declared = [{"name": f"p{number}", "pattern": pattern, "default": default} for number in range(MAX_PARAMETERS)]
+    declared = [
+        {"name": f"p{number}", "pattern": pattern, "default": default}
+        for number in range(MAX_PARAMETERS)
+    ]
     spec = {"image": "own:1", "storage": {}, "parameters": declared}
-    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": NAMES, "spec": spec}
+    body = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceConfig",
+        "metadata": NAMES,
+        "spec": spec,
+    }
     return json.dumps({"type": "ADDED", "object": body}).encode()
 
 
-@pytest.mark.parametrize("text", ["$(", "$(params.a)", "/*", "$q$", "'", "E'\\", '"', "$(params.a)/../", "--\n"])
+@pytest.mark.parametrize(
+    "text", ["$(", "$(params.a)", "/*", "$q$", "'", "E'\\", '"', "$(params.a)/../", "--\n"]
+)
 def test_the_longest_strings_with_placeholders_cost_milliseconds(text: str) -> None:
     long = (text * 65_536)[:65_500]
     stores: tuple[Storage, ...] = (
@@ -102,7 +120,12 @@ def test_the_longest_strings_with_placeholders_cost_milliseconds(text: str) -> N
     )
     for given in stores:
         spec = {"kserve": {"modelUrl": "http://a/b"}, "storage": {"input": given, "output": given}}
-        body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": NAMES, "spec": spec}
+        body = {
+            "apiVersion": "ai.krateo.io/v1",
+            "kind": "InferenceConfig",
+            "metadata": NAMES,
+            "spec": spec,
+        }
         measure(json.dumps({"type": "ADDED", "object": body}).encode())
 
 
@@ -140,7 +163,12 @@ def test_annotations_that_nobody_reads_are_not_kept() -> None:
 
 def typed(spec: dict[str, Any]) -> bytes:  # Any: fields of the spec
     """The event of a config with long lists in the fields of the schema, as many as are read."""
-    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": NAMES, "spec": spec}
+    body = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceConfig",
+        "metadata": NAMES,
+        "spec": spec,
+    }
     raw = json.dumps({"type": "ADDED", "object": body}, separators=(",", ":")).encode()
     assert SIZES.free_form * 0.9 < len(raw) <= SIZES.free_form
     return raw
@@ -154,7 +182,10 @@ TYPED: dict[str, dict[str, Any]] = {  # Any: as above
 
 @pytest.mark.parametrize("shape", TYPED)
 def test_the_longest_lists_of_the_schema_cost_no_more(shape: str) -> None:
-    storage = {"input": {"file": {"claimName": "c", "path": "a"}}, "output": {"file": {"claimName": "c", "path": "b"}}}
+    storage = {
+        "input": {"file": {"claimName": "c", "path": "a"}},
+        "output": {"file": {"claimName": "c", "path": "b"}},
+    }
     kserve = {"modelUrl": "http://model/v2/models/a/infer"}
     measure(typed({"kserve": kserve, "storage": storage, **TYPED[shape]}))
 

@@ -18,7 +18,13 @@ IRIS = Awaited("InferenceService", "kserve-test", "sklearn-iris")
 def run(**status: Any) -> Json:
     """A run that waits for that model, with other fields of its status."""
     model = {"kind": IRIS.kind, "namespace": IRIS.namespace, "name": IRIS.name}
-    full = {"phase": "Pending", "reason": "ModelNotReady", "message": "it is stopped", "model": model, **status}
+    full = {
+        "phase": "Pending",
+        "reason": "ModelNotReady",
+        "message": "it is stopped",
+        "model": model,
+        **status,
+    }
     metadata = {"name": "a", "namespace": "team", "uid": "u", "resourceVersion": "1"}
     return {"metadata": metadata, "spec": {"configRef": {"name": "c"}}, "status": full}
 
@@ -35,7 +41,9 @@ def run(**status: Any) -> Json:
         ({"model": {"kind": "InferenceService"}}, None),
     ],
 )
-def test_a_run_waits_for_its_model_while_its_status_says_so(status: Json, service: Awaited | None) -> None:
+def test_a_run_waits_for_its_model_while_its_status_says_so(
+    status: Json, service: Awaited | None
+) -> None:
     assert awaited_model(run(**status)) == service
     assert awaited_model(trim_run(run(contract="e30=", **status))) == service
 
@@ -53,8 +61,13 @@ def test_a_run_waits_for_its_model_while_its_status_says_so(status: Json, servic
 def test_a_run_whose_pod_waits_for_the_model_is_not_signalled(
     job: str, ended: int | None, service: Awaited | None
 ) -> None:
-    """The object is ready, and no change of it matters to the Pod: a signal would only cost history."""
-    status = {"jobStatus": {"name": job}, "endedLaunches": ended, "message": "Pod x waits until the model answers"}
+    """The object is ready, and no change of it matters to the Pod: a signal would only cost
+    history."""
+    status = {
+        "jobStatus": {"name": job},
+        "endedLaunches": ended,
+        "message": "Pod x waits until the model answers",
+    }
     assert awaited_model(run(**status)) == service
     assert awaited_model(trim_run(run(contract="e30=", **status))) == service
 
@@ -64,7 +77,9 @@ def test_the_runs_of_a_model_are_known_until_they_do_not_wait_any_more() -> None
     for name in ("b", "a"):
         runs.show(("team", name), run())
     assert (
-        [key for key, _ in runs.find(IRIS)] == [key for key, _ in runs.find(A_MODEL)] == [("team", "b"), ("team", "a")]
+        [key for key, _ in runs.find(IRIS)]
+        == [key for key, _ in runs.find(A_MODEL)]
+        == [("team", "b"), ("team", "a")]
     )
     runs.show(("team", "a"), run(phase="Running", reason="Running"))
     runs.show(("team", "b"), None)

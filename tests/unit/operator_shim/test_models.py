@@ -98,7 +98,12 @@ async def test_a_run_is_told_once_what_it_does_not_know(
     *, stage: Stage, objects: list[Json], message: str, is_told: bool
 ) -> None:
     for item in objects:
-        item["metadata"] |= {"uid": "u", "resourceVersion": "7", "namespace": "kserve-test", "name": "sklearn-iris"}
+        item["metadata"] |= {
+            "uid": "u",
+            "resourceVersion": "7",
+            "namespace": "kserve-test",
+            "name": "sklearn-iris",
+        }
     stage.api.listed["inferenceservices"] = objects
     for _ in range(2):
         await stage.wait(message)
@@ -106,10 +111,14 @@ async def test_a_run_is_told_once_what_it_does_not_know(
     assert stage.rechecked == (["u"] if is_told else [])
 
 
-async def test_a_run_is_told_when_a_message_about_an_edit_is_not_true_any_more(stage: Stage) -> None:
+async def test_a_run_is_told_when_a_message_about_an_edit_is_not_true_any_more(
+    stage: Stage,
+) -> None:
     """The object may never change again."""
     edit = {"manager": "kubectl", "time": "2026-11-21T02:59:30Z", "fieldsV1": {"f:spec": {}}}
-    item = standard(metadata={"uid": "u", "resourceVersion": "9", "generation": 2, "managedFields": [edit]})
+    item = standard(
+        metadata={"uid": "u", "resourceVersion": "9", "generation": 2, "managedFields": [edit]}
+    )
     item["metadata"] |= {"namespace": "kserve-test", "name": "sklearn-iris"}
     stage.api.listed["inferenceservices"] = [item]
     await stage.wait(digest_model({**item, "kind": "InferenceService"}, now=NOW)["wait"])
@@ -120,10 +129,16 @@ async def test_a_run_is_told_when_a_message_about_an_edit_is_not_true_any_more(s
     assert stage.rechecked == ["u"]
 
 
-async def test_an_object_that_is_too_large_is_compared_by_the_message_of_a_launch(stage: Stage) -> None:
+async def test_an_object_that_is_too_large_is_compared_by_the_message_of_a_launch(
+    stage: Stage,
+) -> None:
     names = {"name": "sklearn-iris", "namespace": "kserve-test", "uid": "u", "resourceVersion": "7"}
-    stage.api.malformed["inferenceservices"] = [{"metadata": names, UNREADABLE: "it has 700000 bytes; reduce it"}]
-    await stage.wait(too_large("InferenceService kserve-test/sklearn-iris", "it has 700000 bytes; reduce it"))
+    stage.api.malformed["inferenceservices"] = [
+        {"metadata": names, UNREADABLE: "it has 700000 bytes; reduce it"}
+    ]
+    await stage.wait(
+        too_large("InferenceService kserve-test/sklearn-iris", "it has 700000 bytes; reduce it")
+    )
     await stage.time.pass_by(DISCOVERY_SECONDS + 1)
     assert stage.rechecked == []
     await stage.wait("it is stopped")

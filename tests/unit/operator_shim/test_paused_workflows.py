@@ -4,7 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest, ListWorkflowExecutionsResponse
+from temporalio.api.workflowservice.v1 import (
+    ListWorkflowExecutionsRequest,
+    ListWorkflowExecutionsResponse,
+)
 
 from control.search_attributes import SearchAttributes
 from inferrun import wellknown
@@ -26,7 +29,14 @@ from tests.unit.launches import live_run
 from tests.unit.objects import NOW, RUN, at
 from tests.unit.operator_shim.shown_runs import NotedLoop
 from tests.unit.operator_shim.test_sweep import NoSchedules, Watched
-from tests.unit.temporal_answers import PAUSED, UNHEARD_OF, answering, described, execution, not_found
+from tests.unit.temporal_answers import (
+    PAUSED,
+    UNHEARD_OF,
+    answering,
+    described,
+    execution,
+    not_found,
+)
 
 OWN, RECOVERY = run_workflow_id(RUN), recover_workflow_id(run_workflow_id(RUN))
 KEY = (RUN.namespace, RUN.name)
@@ -36,16 +46,19 @@ TEXT = f"its workflow is {PAUSE}: nothing follows until it is resumed with {UNPA
 
 
 class OneWorkflow(RunWorkflows):
-    """The run's workflow, which is paused until a test says otherwise; what is requested is noted."""
+    """The run's workflow, which is paused until a test says otherwise; what is requested is
+    noted."""
 
     def __init__(self, pause: str = PAUSE) -> None:
         self.pause = pause
         self.terminated: list[str] = []
 
     async def find_open(self, run: RunRef) -> OpenWorkflow | None:
-        return OpenWorkflow(run_workflow_id(run), "execution", task_attempt=0, events=9, pause=self.pause)
+        return OpenWorkflow(
+            run_workflow_id(run), "execution", task_attempt=0, events=9, pause=self.pause
+        )
 
-    async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:  # noqa: ARG002
+    async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:
         self.terminated.append(workflow.id)
 
     async def count_open(self) -> int:
@@ -74,7 +87,13 @@ class StoredRun(StoredObjects):
     """Accepts every status of the run."""
 
     async def patch(
-        self, resource: Resource, namespace: str | None, name: str, body: Object, *, sub: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Object,
+        *,
+        sub: str | None = None,
     ) -> Object:
         await super().patch(resource, namespace, name, body, sub=sub)
         return self._objects["inferenceruns"]
@@ -121,9 +140,14 @@ class Stage:
 
 @pytest.mark.parametrize("status", [PAUSED, UNHEARD_OF])
 async def test_a_workflow_with_a_status_that_the_sdk_does_not_know_is_open(status: int) -> None:
-    client, _ = answering(describe_workflow_execution=lambda _: described(execution(OWN, status=status)))
+    client, _ = answering(
+        describe_workflow_execution=lambda _: described(execution(OWN, status=status))
+    )
     workflows = RunWorkflows(
-        client, installation="i.c", task_queue="tests", attributes=SearchAttributes(client, installation="i.c")
+        client,
+        installation="i.c",
+        task_queue="tests",
+        attributes=SearchAttributes(client, installation="i.c"),
     )
     found = await workflows.find_open(RUN)
     assert found is not None
@@ -143,7 +167,10 @@ async def test_paused_workflows_are_listed_as_open() -> None:
     encoded = await client.data_converter.encode(["i.c", RUN])
     payloads = dict(zip(("installation", "run"), encoded, strict=True))
     workflows = RunWorkflows(
-        client, installation="i.c", task_queue="tests", attributes=SearchAttributes(client, installation="i.c")
+        client,
+        installation="i.c",
+        task_queue="tests",
+        attributes=SearchAttributes(client, installation="i.c"),
     )
     assert await workflows.list_open() == await workflows.list_paused() == [RUN]
     assert [query.rpartition(" AND ")[2] for query in queries] == [OPEN, PAUSED_ONLY]
@@ -172,7 +199,8 @@ async def test_a_run_is_told_to_go_on_once_its_workflow_is_resumed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "used", "is_over"), [(60, None, False), (60, 20, True), (50, None, True), (0, 99, False)]
+    ("limit", "used", "is_over"),
+    [(60, None, False), (60, 20, True), (50, None, True), (0, 99, False)],
 )
 async def test_a_paused_workflow_is_replaced_when_the_time_of_its_run_is_over(
     *, limit: int, used: int | None, is_over: bool
@@ -185,8 +213,16 @@ async def test_a_paused_workflow_is_replaced_when_the_time_of_its_run_is_over(
 
 
 @pytest.mark.parametrize(("limit", "is_over"), [(90, True), (91, False)])
-async def test_the_time_of_pods_that_the_launch_has_lost_counts_once(*, limit: int, is_over: bool) -> None:
-    lost = {"launch": 1, "attempt": 1, "replaced": True, "startTime": at(200), "completionTime": at(160)}
+async def test_the_time_of_pods_that_the_launch_has_lost_counts_once(
+    *, limit: int, is_over: bool
+) -> None:
+    lost = {
+        "launch": 1,
+        "attempt": 1,
+        "replaced": True,
+        "startTime": at(200),
+        "completionTime": at(160),
+    }
     stage = Stage(running_run(secondsUsed=0, attempts=[lost]))
     stage.run["spec"]["timeoutSeconds"] = limit
     await stage.stuck.check(stage.run)
@@ -201,7 +237,9 @@ async def test_a_paused_workflow_is_replaced_when_its_run_is_to_be_cancelled() -
 
 
 @pytest.mark.parametrize("is_paused", [True, False])
-async def test_paused_workflows_are_found_within_seconds_and_do_not_count_as_missing(*, is_paused: bool) -> None:
+async def test_paused_workflows_are_found_within_seconds_and_do_not_count_as_missing(
+    *, is_paused: bool
+) -> None:
     stage = Stage()
     stage.workflows.pause = PAUSE if is_paused else ""
 
@@ -247,7 +285,10 @@ async def test_the_submission_of_a_time_that_is_paused_is_neither_absent_nor_sta
         )
     )
     schedules = TemporalSchedules(
-        client, installation="i.c", task_queue="tests", attributes=SearchAttributes(client, installation="i.c")
+        client,
+        installation="i.c",
+        task_queue="tests",
+        attributes=SearchAttributes(client, installation="i.c"),
     )
     found = await schedules.submission("schedule", NOW)
     assert found.state is TimeSubmissionState.PAUSED
@@ -260,6 +301,9 @@ async def test_no_workflow_is_not_a_paused_one() -> None:
 
     client, _ = answering(describe_workflow_execution=absent)  # type: ignore[arg-type]  # never returns
     workflows = RunWorkflows(
-        client, installation="i.c", task_queue="tests", attributes=SearchAttributes(client, installation="i.c")
+        client,
+        installation="i.c",
+        task_queue="tests",
+        attributes=SearchAttributes(client, installation="i.c"),
     )
     assert await workflows.find_open(RUN) is None

@@ -1,4 +1,5 @@
-"""What the shim starts at a time, what it ends, and that what it remembers of a run ends with the run."""
+"""What the shim starts at a time, what it ends, and that what it remembers of a run ends with the
+run."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -45,7 +46,7 @@ class NotedWorkflows(RunWorkflows):
             raise TimeoutError
         self.calls.append(f"{does} {run.uid}")
 
-    async def ensure(self, run: InferenceRun, *, is_new: bool = False) -> None:  # noqa: ARG002
+    async def ensure(self, run: InferenceRun, *, is_new: bool = False) -> None:
         self.note("ensure", run.ref)
 
     async def recheck(self, run: RunRef) -> None:
@@ -84,10 +85,20 @@ class NotedSchedules(Schedules):
 
 
 def stored(key: Key, uid: str, *, reason: str = "", **annotations: str) -> Object:
-    metadata = {"name": key[1], "namespace": key[0], "uid": uid, "resourceVersion": "1", "generation": 1}
-    status: Object = {"phase": "Pending", "reason": reason, "observedGeneration": 1} if reason else {}
+    metadata = {
+        "name": key[1],
+        "namespace": key[0],
+        "uid": uid,
+        "resourceVersion": "1",
+        "generation": 1,
+    }
+    status: Object = (
+        {"phase": "Pending", "reason": reason, "observedGeneration": 1} if reason else {}
+    )
     if reason == "WaitingForRun":
-        status["inputRun"] = {"name": "first", "uid": "first"} if key[1] == "reader" else {"name": "none"}
+        status["inputRun"] = (
+            {"name": "first", "uid": "first"} if key[1] == "reader" else {"name": "none"}
+        )
     return {
         "metadata": {**metadata, "annotations": annotations},
         "spec": {"configRef": {"name": "iris"}},
@@ -99,7 +110,13 @@ class StoredRuns(StoredObjects):
     """Accepts every status."""
 
     async def patch(
-        self, resource: Resource, namespace: str | None, name: str, body: Object, *, sub: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Object,
+        *,
+        sub: str | None = None,
     ) -> Object:
         await super().patch(resource, namespace, name, body, sub=sub)
         metadata = {"namespace": namespace, "name": name, "generation": 1, **body["metadata"]}
@@ -139,7 +156,9 @@ class Stage:
 
     async def end(self, name: str) -> list[str]:
         """The run ends: the calls that follow."""
-        run = stored(("team", name), name, reason="Succeeded", **{wellknown.ANNOTATION_STARTED_AS: name})
+        run = stored(
+            ("team", name), name, reason="Succeeded", **{wellknown.ANNOTATION_STARTED_AS: name}
+        )
         run["status"]["phase"] = "Succeeded"
         return await self.show(run)
 
@@ -174,14 +193,22 @@ CROWD = [str(number) for number in range(STARTS_PER_NAMESPACE + 3)]
 FIRST, NEXT = CROWD[:STARTS_PER_NAMESPACE], CROWD[STARTS_PER_NAMESPACE]
 
 
-async def test_a_run_is_not_woken_for_a_change_that_an_earlier_run_of_its_name_waited_for(stage: Stage) -> None:
+async def test_a_run_is_not_woken_for_a_change_that_an_earlier_run_of_its_name_waited_for(
+    stage: Stage,
+) -> None:
     await stage.show(stored(KEY, "first", **{wellknown.ANNOTATION_PAUSED: "true"}))
     stage.loop.wake(RunRef(namespace="team", name="a", uid="first"), News.AWAITED_CHANGED)
     await settle()
-    assert set(await stage.show(stored(KEY, "second"))) == {"ensure second", "cancel first", "notify first"}
+    assert set(await stage.show(stored(KEY, "second"))) == {
+        "ensure second",
+        "cancel first",
+        "notify first",
+    }
 
 
-async def test_a_few_runs_of_a_namespace_are_launched_at_a_time_and_each_result_admits_the_next(stage: Stage) -> None:
+async def test_a_few_runs_of_a_namespace_are_launched_at_a_time_and_each_result_admits_the_next(
+    stage: Stage,
+) -> None:
     assert await stage.see(*CROWD) == ensured(*FIRST)
     assert await stage.see(FIRST[0], reason="Accepted") == []
     assert await stage.see(FIRST[0], reason="JobCreated") == ensured(NEXT)
@@ -201,7 +228,9 @@ async def test_runs_that_waited_for_a_config_look_again_a_few_at_a_time(stage: S
     assert await stage.see(FIRST[0], reason="JobCreated") == [f"recheck {NEXT}"]
 
 
-async def test_as_many_runs_are_active_as_allowed_and_the_others_start_in_order(stage: Stage) -> None:
+async def test_as_many_runs_are_active_as_allowed_and_the_others_start_in_order(
+    stage: Stage,
+) -> None:
     stage.limit = 2
     assert await stage.see("running", reason="JobCreated") == ensured("running")
     assert await stage.see("a", "b", "c") == ensured("a")
@@ -211,7 +240,9 @@ async def test_as_many_runs_are_active_as_allowed_and_the_others_start_in_order(
     assert await stage.end("a") == ensured("c")
 
 
-async def test_of_the_runs_that_wait_for_room_one_that_is_deleted_leaves_its_place_to_the_next(stage: Stage) -> None:
+async def test_of_the_runs_that_wait_for_room_one_that_is_deleted_leaves_its_place_to_the_next(
+    stage: Stage,
+) -> None:
     stage.limit = 1
     await stage.see("a", "b", "c")
     await stage.see("a", reason="JobCreated")
@@ -226,7 +257,10 @@ async def test_of_the_runs_that_wait_for_room_one_that_is_being_deleted_leaves_i
     await stage.see("a", "b", "c")
     await stage.see("a", reason="JobCreated")
     leaving = stored(("team", "b"), "b", reason="TooManyActiveRuns")
-    leaving["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.org/keep"]}
+    leaving["metadata"] |= {
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": ["example.org/keep"],
+    }
     assert await stage.show(leaving) == ["cancel b", "notify b"]
     assert await stage.end("a") == ensured("c")
 
@@ -247,7 +281,9 @@ async def test_a_run_that_has_ended_and_is_kept_by_a_finalizer_is_not_active(sta
     assert await stage.see("next") == ensured("next")
 
 
-async def test_a_run_that_is_paused_while_it_waits_for_room_leaves_its_place_to_the_next(stage: Stage) -> None:
+async def test_a_run_that_is_paused_while_it_waits_for_room_leaves_its_place_to_the_next(
+    stage: Stage,
+) -> None:
     stage.limit = 1
     await stage.see("a", "b", "c")
     await stage.see("a", reason="JobCreated")
@@ -257,7 +293,9 @@ async def test_a_run_that_is_paused_while_it_waits_for_room_leaves_its_place_to_
     assert await stage.end("c") == ensured("b")
 
 
-async def test_a_run_that_waits_for_another_run_takes_no_room_that_this_one_needs(stage: Stage) -> None:
+async def test_a_run_that_waits_for_another_run_takes_no_room_that_this_one_needs(
+    stage: Stage,
+) -> None:
     stage.limit = 1
     assert await stage.see("reader") == ensured("reader")
     assert await stage.see("first") == []
@@ -282,7 +320,9 @@ async def test_a_run_that_still_waits_after_another_look_takes_no_room(stage: St
     assert stage.workflows.taken() == ensured("first")
 
 
-async def test_an_end_that_is_seen_late_costs_nothing_and_leaves_nothing_behind(stage: Stage) -> None:
+async def test_an_end_that_is_seen_late_costs_nothing_and_leaves_nothing_behind(
+    stage: Stage,
+) -> None:
     await stage.see("a")
     await stage.see("a", reason="JobCreated")
     assert await stage.end("a") == []
@@ -299,7 +339,9 @@ async def test_runs_of_the_same_state_share_a_memory(stage: Stage) -> None:
     assert len({id(memory) for memory in stage.loop._memories.values()}) == 1
 
 
-async def test_a_schedule_is_kept_when_it_or_one_of_its_runs_changes_and_when_it_is_due(stage: Stage) -> None:
+async def test_a_schedule_is_kept_when_it_or_one_of_its_runs_changes_and_when_it_is_due(
+    stage: Stage,
+) -> None:
     time = FakeTime(asyncio.get_running_loop())
     schedule = stored(("team", "nightly"), "nightly", reason="Scheduled")
     schedule["spec"]["schedule"] = "@daily"
@@ -307,7 +349,12 @@ async def test_a_schedule_is_kept_when_it_or_one_of_its_runs_changes_and_when_it
     assert await stage.show(schedule) == ["keep the schedule nightly"]
     child = stored(KEY, "a", reason="JobCreated")
     child["metadata"]["ownerReferences"] = [
-        {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "name": "nightly", "uid": "nightly"}
+        {
+            "apiVersion": wellknown.API_VERSION,
+            "kind": wellknown.RUN_KIND,
+            "name": "nightly",
+            "uid": "nightly",
+        }
     ]
     assert sorted(await stage.show(child)) == ["ensure a", "keep the schedule nightly"]
     assert await stage.show({**child, "status": {**child["status"], "message": "more"}}) == []
@@ -354,10 +401,14 @@ async def test_a_run_that_has_begun_to_run_is_marked_a_little_later(stage: Stage
     await stage.show(run)
     assert stage.api.patched == []
     await time.pass_by(MARK_SECONDS + 0.1, step=0.1)
-    assert stage.api.patched == [{"metadata": {"uid": "a", "annotations": {wellknown.ANNOTATION_STARTED_AS: "a"}}}]
+    assert stage.api.patched == [
+        {"metadata": {"uid": "a", "annotations": {wellknown.ANNOTATION_STARTED_AS: "a"}}}
+    ]
 
 
-async def test_what_is_listed_waits_for_what_is_new_and_looks_again_without_turns(stage: Stage) -> None:
+async def test_what_is_listed_waits_for_what_is_new_and_looks_again_without_turns(
+    stage: Stage,
+) -> None:
     stage.watch.listed = False
     names = [f"old-{number}" for number in range(2 * STARTS_PER_NAMESPACE)]
     for name in names:
@@ -394,10 +445,14 @@ async def delete(stage: Stage, *runs: Object) -> None:
 
 
 def cancelled(stage: Stage) -> list[str]:
-    return [call.removeprefix("cancel ") for call in stage.workflows.calls if call.startswith("cancel ")]
+    return [
+        call.removeprefix("cancel ") for call in stage.workflows.calls if call.startswith("cancel ")
+    ]
 
 
-async def test_a_crowd_of_deleted_runs_is_cancelled_at_a_steady_rate_and_namespaces_take_turns(stage: Stage) -> None:
+async def test_a_crowd_of_deleted_runs_is_cancelled_at_a_steady_rate_and_namespaces_take_turns(
+    stage: Stage,
+) -> None:
     time = FakeTime(asyncio.get_running_loop())
     time.freeze()
     await delete(stage, *(deleted("crowd", number) for number in range(50)))
@@ -418,6 +473,8 @@ async def test_a_crowd_of_deletions_delays_no_start(stage: Stage) -> None:
 
 
 async def test_what_costs_the_worker_nothing_is_not_slowed_down(stage: Stage) -> None:
-    await delete(stage, *(deleted("crowd", number, schedule="0 * * * *") for number in range(3 * DELETIONS)))
+    await delete(
+        stage, *(deleted("crowd", number, schedule="0 * * * *") for number in range(3 * DELETIONS))
+    )
     await settle()
     assert len(stage.workflows.taken()) == 3 * DELETIONS

@@ -20,7 +20,8 @@ from tests.unit.operator_shim.observer.fakes import until
 
 CREATED = at(60)
 SAMPLES_OF_A_PAIR = 100
-"""At most, of a config with runs in several states; that of one config whose runs always succeed are half as many."""
+"""At most, of a config with runs in several states; that of one config whose runs always succeed
+are half as many."""
 
 
 def run_of(
@@ -33,7 +34,13 @@ def run_of(
     labels: dict[str, str] | None = None,
     **spec: Any,  # Any: JSON
 ) -> Object:
-    metadata = {"name": name, "namespace": namespace, "uid": name, "creationTimestamp": CREATED, "resourceVersion": "1"}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": name,
+        "creationTimestamp": CREATED,
+        "resourceVersion": "1",
+    }
     return {
         "metadata": {**metadata, "annotations": annotations or {}, "labels": labels or {}},
         "spec": {"configRef": {"name": config}, **spec},
@@ -55,7 +62,8 @@ def running(**status: Any) -> Object:  # Any: JSON
     return waiting(**{"phase": "Running", "reason": "Running", "startTime": at(50), **status})
 
 
-def ended(phase: str = "Succeeded", reason: str = "Succeeded", **status: Any) -> Object:  # Any: JSON
+# Any: JSON
+def ended(phase: str = "Succeeded", reason: str = "Succeeded", **status: Any) -> Object:
     return running(phase=phase, reason=reason, completionTime=at(10), **status)
 
 
@@ -88,9 +96,13 @@ class Stage:
         """The run was deleted."""
         self._cache(run, None)
 
-    def value(self, name: str, *labels: str, namespace: str = "team", config: str = "iris") -> float:
+    def value(
+        self, name: str, *labels: str, namespace: str = "team", config: str = "iris"
+    ) -> float:
         """Of the sample with these labels besides namespace and config; -1 if there is none."""
-        metric = max((one for one in METRICS if name.startswith(one.name)), key=lambda one: len(one.name))
+        metric = max(
+            (one for one in METRICS if name.startswith(one.name)), key=lambda one: len(one.name)
+        )
         wanted = dict(zip(metric.labels, (namespace, config, *labels), strict=True))
         found = self.metrics.registry.get_sample_value(name, wanted)
         return -1 if found is None else found
@@ -99,7 +111,12 @@ class Stage:
         """The labels of everything that a scrape returns about runs."""
         text = generate_latest(self.metrics.registry).decode()  # type: ignore[no-untyped-call]  # the library's
         families = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]  # the library's
-        return [sample.labels for family in families for sample in family.samples if "config" in sample.labels]
+        return [
+            sample.labels
+            for family in families
+            for sample in family.samples
+            if "config" in sample.labels
+        ]
 
     def _key(self, run: Object) -> tuple[str, str]:
         return run["metadata"]["namespace"], run["metadata"]["name"]
@@ -134,9 +151,17 @@ def test_a_reason_of_another_version_is_no_series_of_its_own(stage: Stage) -> No
 
 
 def test_requests_are_counted_as_running_attempts_report_them(stage: Stage) -> None:
-    stage.lists(run_of(status=running(pace={"requests": 100, "failedRequests": 10, "requestSeconds": 50})))
+    stage.lists(
+        run_of(status=running(pace={"requests": 100, "failedRequests": 10, "requestSeconds": 50}))
+    )
     for pace in (
-        {"requests": 130, "failedRequests": 15, "requestSeconds": 65, "sentBytes": 3000, "receivedBytes": 700},
+        {
+            "requests": 130,
+            "failedRequests": 15,
+            "requestSeconds": 65,
+            "sentBytes": 3000,
+            "receivedBytes": 700,
+        },
         None,
         {"requests": 8, "failedRequests": 2},  # another attempt
         {"requests": 8, "failedRequests": 2},
@@ -158,7 +183,8 @@ def test_tokens_are_counted_while_runs_run_and_only_once(stage: Stage) -> None:
     stage.sees(run_of(status=running(usage=tokens(15))))
     assert stage.value("inferrun_tokens_total", "prompt") == 10
     stage.sees(run_of(status=waiting(usage=tokens(15))))
-    stage.sees(run_of(status=running(usage=tokens(0))))  # an output whose parts cannot be kept begins anew
+    # an output whose parts cannot be kept begins anew
+    stage.sees(run_of(status=running(usage=tokens(0))))
     for _ in range(2):
         stage.sees(run_of(status=ended(usage=tokens(20))))
     assert stage.value("inferrun_tokens_total", "prompt") == 10 + 40
@@ -169,7 +195,9 @@ def test_an_end_is_counted_when_it_is_seen_and_only_then(stage: Stage) -> None:
     stage.lists(run_of("old", status=ended()))
     stage.lists(run_of(status=running()))
     usage = {"promptTokens": 7, "completionTokens": 5, "totalTokens": 12}
-    end = ended("Failed", "OutputFailed", records={"total": 9, "completed": 8, "failed": 1}, usage=usage)
+    end = ended(
+        "Failed", "OutputFailed", records={"total": 9, "completed": 8, "failed": 1}, usage=usage
+    )
     for _ in range(2):
         stage.sees(run_of(status=end))
     stage.misses(run_of(status=end))
@@ -230,13 +258,19 @@ def test_each_attempt_and_each_disruption_is_counted_once(stage: Stage) -> None:
 
 
 def test_the_progress_of_running_runs_is_added_up(stage: Stage) -> None:
-    records, pace = {"total": 10, "completed": 6, "failed": 1}, {"recordsPerSecond": 3, "concurrency": 4}
+    records, pace = (
+        {"total": 10, "completed": 6, "failed": 1},
+        {"recordsPerSecond": 3, "concurrency": 4},
+    )
     stage.lists(run_of("one", status=running(records=records, pace=pace)))
     stage.lists(run_of("two", status=running(records={"completed": 2}, pace=pace)))
     stage.lists(run_of("three", status=waiting(records=records)))
     assert stage.value("inferrun_running_records_per_second") == 6
     assert stage.value("inferrun_running_concurrent_requests") == 8
-    assert [stage.value("inferrun_running_records", kind) for kind in ("completed", "failed", "remaining")] == [8, 1, 3]
+    assert [
+        stage.value("inferrun_running_records", kind)
+        for kind in ("completed", "failed", "remaining")
+    ] == [8, 1, 3]
     stage.sees(run_of("one", status=ended(records=records)))
     assert stage.value("inferrun_running_records_per_second") == 3
 
@@ -244,7 +278,9 @@ def test_the_progress_of_running_runs_is_added_up(stage: Stage) -> None:
 def test_scheduled_times_are_counted_by_what_became_of_them(stage: Stage) -> None:
     def nightly(**counts: int) -> Object:
         times = {"until": at(0), "started": 0, **counts}
-        return run_of(schedule="@daily", status={"phase": "Scheduled", "reason": "Scheduled", "times": times})
+        return run_of(
+            schedule="@daily", status={"phase": "Scheduled", "reason": "Scheduled", "times": times}
+        )
 
     stage.lists(nightly(started=100))
     stage.sees(nightly(started=101))
@@ -294,14 +330,25 @@ def test_the_number_of_series_does_not_grow_with_runs_configs_and_namespaces(sta
     pairs = {(labels["namespace"], labels["config"]) for labels in samples}
     assert len(pairs) == PAIRS_LIMIT + 1
     assert len(samples) <= len(pairs) * SAMPLES_OF_A_PAIR
-    assert len({config for namespace, config in pairs if namespace == "crowded"}) == CONFIGS_LIMIT + 1
+    assert (
+        len({config for namespace, config in pairs if namespace == "crowded"}) == CONFIGS_LIMIT + 1
+    )
     succeeded = ("Succeeded", "Succeeded")
     assert stage.value("inferrun_runs_ended_total", *succeeded, namespace="team-0") == 2
     others = 1000 - CONFIGS_LIMIT
-    assert stage.value("inferrun_runs_ended_total", *succeeded, namespace="crowded", config="(other)") == 2 * others
+    assert (
+        stage.value("inferrun_runs_ended_total", *succeeded, namespace="crowded", config="(other)")
+        == 2 * others
+    )
     beyond = 1000 - (PAIRS_LIMIT - CONFIGS_LIMIT - 1)
-    assert stage.value("inferrun_runs_ended_total", *succeeded, namespace="(other)", config="(other)") == 2 * beyond
-    assert stage.value("inferrun_runs", "Running", "Running", namespace="(other)", config="(other)") == beyond
+    assert (
+        stage.value("inferrun_runs_ended_total", *succeeded, namespace="(other)", config="(other)")
+        == 2 * beyond
+    )
+    assert (
+        stage.value("inferrun_runs", "Running", "Running", namespace="(other)", config="(other)")
+        == beyond
+    )
 
 
 async def test_the_watch_shows_whole_runs_once_they_were_listed_and_caches_them_whatever_happens(

@@ -1,4 +1,5 @@
-"""What the shim does about a run, derived from its current state and the memory of earlier plans."""
+"""What the shim does about a run, derived from its current state and the memory of earlier
+plans."""
 
 from dataclasses import replace
 from typing import Any
@@ -45,7 +46,10 @@ CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": STARTED}
         ({"status": {"phase": "Failed"}, "metadata": REQUESTED}, None),
         ({"status": {"phase": "Succeeded"}, "timeoutSeconds": 99}, None),
         ({"metadata": COPY}, Command.REJECT),
-        ({"metadata": COPY, "status": {"phase": "Pending", "reason": "ExecutedBefore"}}, Command.REJECT),
+        (
+            {"metadata": COPY, "status": {"phase": "Pending", "reason": "ExecutedBefore"}},
+            Command.REJECT,
+        ),
         ({"metadata": COPY, "status": {"phase": "Succeeded"}}, None),
         ({"metadata": COPY, "status": {"phase": "Running", "contract": "e30="}}, Command.START),
         ({"metadata": COPY, "schedule": "@daily"}, Command.KEEP),
@@ -66,7 +70,9 @@ CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": STARTED}
         ({"status": {"jobStatus": {"name": "inf-iris-5be07ada"}}}, None),
     ],
 )
-def test_the_action_depends_on_the_current_state_only(given: dict[str, Any], kind: Command | None) -> None:
+def test_the_action_depends_on_the_current_state_only(
+    given: dict[str, Any], kind: Command | None
+) -> None:
     assert decide(run(**given)).kind is kind
 
 
@@ -75,7 +81,11 @@ def test_the_action_depends_on_the_current_state_only(given: dict[str, Any], kin
     [
         ({"schedule": "12345"}, Reason.INVALID_SCHEDULE, "spec.schedule"),
         ({"schedule": "0 0 30 2 *"}, Reason.INVALID_SCHEDULE, "spec.schedule"),
-        ({"schedule": "@daily", "timeZone": "Mars/Olympus"}, Reason.INVALID_TIME_ZONE, "spec.timeZone"),
+        (
+            {"schedule": "@daily", "timeZone": "Mars/Olympus"},
+            Reason.INVALID_TIME_ZONE,
+            "spec.timeZone",
+        ),
         ({"parameters": {"pod_uid": "forged"}}, Reason.INVALID_SPEC, "spec.parameters"),
     ],
 )
@@ -102,7 +112,9 @@ def test_a_started_run_is_not_rejected_by_a_newer_rule() -> None:
         ({"phase": "Failed", "reason": "InvalidSpec"}, False),
     ],
 )
-def test_the_shim_overwrites_only_an_empty_status_or_its_own_rejection(*, status: Json, may_write: bool) -> None:
+def test_the_shim_overwrites_only_an_empty_status_or_its_own_rejection(
+    *, status: Json, may_write: bool
+) -> None:
     assert may_write_status(run(status=status)) is may_write
 
 
@@ -123,10 +135,16 @@ def test_an_edit_is_sent_until_it_is_acknowledged(status: Json, *, expected: boo
 
 
 def test_a_schedule_that_fires_too_often_is_rejected_with_the_setting() -> None:
-    action = decide(run(schedule="*/5 * * * *"), defaults=Defaults(min_schedule_interval_seconds=600))
+    action = decide(
+        run(schedule="*/5 * * * *"), defaults=Defaults(min_schedule_interval_seconds=600)
+    )
     assert (action.kind, action.reason) == (Command.REJECT, Reason.INVALID_SCHEDULE)
-    assert "it fires every 300 s; at least 600 s are required in this installation" in action.message
-    allowed = decide(run(schedule="*/10 * * * *"), defaults=Defaults(min_schedule_interval_seconds=600))
+    assert (
+        "it fires every 300 s; at least 600 s are required in this installation" in action.message
+    )
+    allowed = decide(
+        run(schedule="*/10 * * * *"), defaults=Defaults(min_schedule_interval_seconds=600)
+    )
     assert allowed.kind is Command.KEEP
 
 
@@ -147,13 +165,19 @@ MARKED = {"inferrun.dev/started-as": UID}
 KRATEOS = "finalizer.managedresource.krateo.io"
 SCHEDULED = {"phase": "Scheduled", "reason": "Scheduled"}
 WAITING = {"phase": "Pending", "reason": "ConfigNotFound", "observedGeneration": 3}
-READER = {"phase": "Pending", "reason": "WaitingForRun", "observedGeneration": 3, "inputRun": {"name": "first"}}
+READER = {
+    "phase": "Pending",
+    "reason": "WaitingForRun",
+    "observedGeneration": 3,
+    "inputRun": {"name": "first"},
+}
 RUNNING = {"phase": "Running", "reason": "Running", "observedGeneration": 3, "contract": "e30="}
 BACKFILL = {"schedule": "nightly", "start": "2026-11-01T00:00:00Z", "end": "2026-11-02T00:00:00Z"}
 TOO_MANY = {"phase": "Pending", "reason": "TooManyActiveRuns", "observedGeneration": 1}
 
 
-def item(*, status: Json | None = None, metadata: Json | None = None, **spec: Any) -> Json:  # Any: fields of a spec
+# Any: fields of a spec
+def item(*, status: Json | None = None, metadata: Json | None = None, **spec: Any) -> Json:
     """The run as the watch shows it; its generation is 3."""
     return run(status=status or {}, metadata=metadata or {}, **spec).to_manifest()
 
@@ -164,15 +188,27 @@ EXECUTED = {"phase": "Pending", "reason": COPIED.reason, "message": COPIED.messa
 CASES: dict[str, tuple[Json, Memory, tuple[Due, ...]]] = {
     "a new run": (item(), NEW, (START,)),
     "a new run that was started": (item(), ENSURED, ()),
-    "a run that a shim accepted earlier": (item(status={"phase": "Pending", "reason": "Accepted"}), NEW, (START,)),
+    "a run that a shim accepted earlier": (
+        item(status={"phase": "Pending", "reason": "Accepted"}),
+        NEW,
+        (START,),
+    ),
     "a run under way, after a restart": (item(status=WAITING), Memory(is_behind=True), (ENSURE,)),
     "one that may have missed something": (
         item(status=WAITING),
         Memory(is_ensured=True, is_behind=True, looks_again=True),
         (REMIND,),
     ),
-    "what it waits for has changed": (item(status=WAITING), Memory(is_ensured=True, looks_again=True), (LOOK,)),
-    "that, of a run whose workflow is not known": (item(status=WAITING), Memory(looks_again=True), (ENSURE,)),
+    "what it waits for has changed": (
+        item(status=WAITING),
+        Memory(is_ensured=True, looks_again=True),
+        (LOOK,),
+    ),
+    "that, of a run whose workflow is not known": (
+        item(status=WAITING),
+        Memory(looks_again=True),
+        (ENSURE,),
+    ),
     "that, of a back-fill": (
         item(status=WAITING, backfill=BACKFILL, configRef=None),
         Memory(is_ensured=True, looks_again=True),
@@ -180,8 +216,16 @@ CASES: dict[str, tuple[Json, Memory, tuple[Due, ...]]] = {
     ),
     "a new back-fill": (item(backfill=BACKFILL, configRef=None), NEW, (ENSURE,)),
     "a change of the status alone": (item(status=WAITING), ENSURED, ()),
-    "an edit that nobody has read": (item(status={**WAITING, "observedGeneration": 2}), ENSURED, (EDIT,)),
-    "an edit of a run whose workflow is not known": (item(status={**WAITING, "observedGeneration": 2}), NEW, (ENSURE,)),
+    "an edit that nobody has read": (
+        item(status={**WAITING, "observedGeneration": 2}),
+        ENSURED,
+        (EDIT,),
+    ),
+    "an edit of a run whose workflow is not known": (
+        item(status={**WAITING, "observedGeneration": 2}),
+        NEW,
+        (ENSURE,),
+    ),
     "an edit that was sent a moment ago": (
         item(status={**WAITING, "observedGeneration": 2}),
         Memory(is_ensured=True, sent=3),
@@ -198,23 +242,51 @@ CASES: dict[str, tuple[Json, Memory, tuple[Due, ...]]] = {
         (EDIT, LOOK),
     ),
     "a run to be cancelled": (item(status=WAITING, metadata=REQUESTED), ENSURED, (CANCEL,)),
-    "that, without a workflow to record it": (item(status=WAITING, metadata=REQUESTED), NEW, (ENSURE,)),
+    "that, without a workflow to record it": (
+        item(status=WAITING, metadata=REQUESTED),
+        NEW,
+        (ENSURE,),
+    ),
     "a cancellation before the first status": (item(metadata=REQUESTED), NEW, (START,)),
     "a deleted run": (item(status=WAITING, metadata=DELETED), ENSURED, (END,)),
-    "a deleted run that has ended": (item(status={"phase": "Succeeded"}, metadata=DELETED), NEW, (END,)),
-    "a deleted schedule": (item(schedule="@daily", status=SCHEDULED, metadata=DELETED), ENSURED, (DELETE,)),
-    "a deleted run of the Krateo controller": (item(metadata={**DELETED, "finalizers": [KRATEOS]}), NEW, (END,)),
+    "a deleted run that has ended": (
+        item(status={"phase": "Succeeded"}, metadata=DELETED),
+        NEW,
+        (END,),
+    ),
+    "a deleted schedule": (
+        item(schedule="@daily", status=SCHEDULED, metadata=DELETED),
+        ENSURED,
+        (DELETE,),
+    ),
+    "a deleted run of the Krateo controller": (
+        item(metadata={**DELETED, "finalizers": [KRATEOS]}),
+        NEW,
+        (END,),
+    ),
     "a paused run": (item(metadata={"annotations": {"krateo.io/paused": "true"}}), NEW, ()),
     "an invalid run": (item(parameters={"job_uid": "forged"}), NEW, (REJECT,)),
     "a copy": (item(metadata=COPY), NEW, (REJECT,)),
     "one that says so": (item(metadata=COPY, status=EXECUTED), NEW, ()),
     "one that began to run": (item(status=RUNNING), ENSURED, (MARK,)),
-    "one that runs and is marked": (item(status=RUNNING, metadata={"annotations": MARKED}), ENSURED, ()),
+    "one that runs and is marked": (
+        item(status=RUNNING, metadata={"annotations": MARKED}),
+        ENSURED,
+        (),
+    ),
     "one that has ended unseen": (item(status={"phase": "Failed"}), NEW, (MARK,)),
-    "one that has ended": (item(status={"phase": "Failed"}, metadata={"annotations": MARKED}), ENSURED, ()),
+    "one that has ended": (
+        item(status={"phase": "Failed"}, metadata={"annotations": MARKED}),
+        ENSURED,
+        (),
+    ),
     "a new schedule": (item(schedule="@daily"), NEW, (KEEP,)),
     "a schedule that is in line": (item(schedule="@daily", status=SCHEDULED), ENSURED, ()),
-    "that, when it is due": (item(schedule="@daily", status=SCHEDULED), Memory(is_ensured=True, due=99.0), (KEEP,)),
+    "that, when it is due": (
+        item(schedule="@daily", status=SCHEDULED),
+        Memory(is_ensured=True, due=99.0),
+        (KEEP,),
+    ),
     "a schedule of which a run has changed": (
         item(schedule="@daily", status=SCHEDULED),
         Memory(is_ensured=True, looks_again=True),
@@ -226,12 +298,18 @@ CASES: dict[str, tuple[Json, Memory, tuple[Due, ...]]] = {
         Memory(left_over=News.WORKFLOW_LEFT),
         (END,),
     ),
-    "a run that is not over, and was taken to be": (item(status=WAITING), Memory(left_over=News.OVERDUE), (ENSURE,)),
+    "a run that is not over, and was taken to be": (
+        item(status=WAITING),
+        Memory(left_over=News.OVERDUE),
+        (ENSURE,),
+    ),
 }
 
 
 @pytest.mark.parametrize(("given", "memory", "due"), CASES.values(), ids=CASES)
-def test_what_is_due_follows_from_the_state_and_the_memory(given: Json, memory: Memory, due: tuple[Due, ...]) -> None:
+def test_what_is_due_follows_from_the_state_and_the_memory(
+    given: Json, memory: Memory, due: tuple[Due, ...]
+) -> None:
     assert plan_run(View(given, now=100.0), memory).commands == due
 
 
@@ -246,13 +324,17 @@ def test_what_is_due_follows_from_the_state_and_the_memory(given: Json, memory: 
         (None, Memory(left_over=News.OVERDUE), ((Command.CLEAN_UP, Lane.DELETIONS),)),
     ],
 )
-def test_what_is_left_of_a_run_that_is_gone_is_ended(left: Any, memory: Memory, due: tuple[Due, ...]) -> None:
+def test_what_is_left_of_a_run_that_is_gone_is_ended(
+    left: Any, memory: Memory, due: tuple[Due, ...]
+) -> None:
     planned = plan_run(View(None, now=0.0, left=left), memory)
     assert planned.commands == due
     assert planned.memory is None or planned.memory.left_over is not None
 
 
-@pytest.mark.parametrize("status", [{}, TOO_MANY, {"phase": "Pending", "reason": "Accepted"}], ids=str)
+@pytest.mark.parametrize(
+    "status", [{}, TOO_MANY, {"phase": "Pending", "reason": "Accepted"}], ids=str
+)
 def test_a_run_waits_until_there_is_room_and_says_so_once(status: Json) -> None:
     limit = Defaults(max_active_runs_per_namespace=2)
     waits = plan_run(View(item(status=status), now=0.0, room=0, defaults=limit), NEW)
@@ -260,7 +342,9 @@ def test_a_run_waits_until_there_is_room_and_says_so_once(status: Json) -> None:
     assert waits.memory.waits_for_room
     assert waits.commands == (ACCEPT,)
     assert "2 active runs" in waits.action.message
-    said = item(status={"phase": "Pending", "reason": waits.action.reason, "message": waits.action.message})
+    said = item(
+        status={"phase": "Pending", "reason": waits.action.reason, "message": waits.action.message}
+    )
     assert plan_run(View(said, now=0.0, room=0, defaults=limit), waits.memory).commands == ()
     starts = plan_run(View(said, now=0.0, room=1, defaults=limit), waits.memory)
     assert starts.commands == (START,)
@@ -291,7 +375,9 @@ def test_a_run_that_waits_for_a_run_needs_room_to_look_again_and_takes_it_while_
     memory = Memory(is_ensured=True, looks_again=True)
     assert plan_run(View(item(status=READER), now=0.0, room=0), memory).commands == ()
     assert plan_run(View(item(status=READER), now=0.0, room=1), memory).commands == (LOOK,)
-    launching = plan_run(View(item(status=READER), now=0.0, is_launching=True), Memory(takes_room=True)).memory
+    launching = plan_run(
+        View(item(status=READER), now=0.0, is_launching=True), Memory(takes_room=True)
+    ).memory
     assert launching is not None
     assert launching.takes_room
 
@@ -309,17 +395,24 @@ def test_the_first_status_waits_a_moment(schedule: str | None) -> None:
 
 
 @pytest.mark.parametrize(("is_ensured", "is_moving"), [(True, False), (False, True)])
-def test_the_first_status_waits_longer_once_if_the_launch_is_under_way(*, is_ensured: bool, is_moving: bool) -> None:
+def test_the_first_status_waits_longer_once_if_the_launch_is_under_way(
+    *, is_ensured: bool, is_moving: bool
+) -> None:
     memory = Memory(is_ensured=is_ensured, due=1.0)
     later = plan_run(View(item(), now=1.0, is_moving=is_moving), memory)
     assert ACCEPT not in later.commands
     assert later.memory is not None
     assert later.memory.due == 1.0 + LAUNCH_SECONDS
-    assert ACCEPT in plan_run(View(item(), now=later.memory.due, is_moving=is_moving), later.memory).commands
+    assert (
+        ACCEPT
+        in plan_run(View(item(), now=later.memory.due, is_moving=is_moving), later.memory).commands
+    )
 
 
 def test_the_memory_of_a_run_under_way_has_no_time() -> None:
-    planned = plan_run(View(item(status=WAITING), now=9.0), Memory(is_ensured=True, is_postponed=True, due=5.0))
+    planned = plan_run(
+        View(item(status=WAITING), now=9.0), Memory(is_ensured=True, is_postponed=True, due=5.0)
+    )
     assert planned.memory == Memory(is_ensured=True, takes_room=True)
 
 
@@ -333,7 +426,9 @@ def test_a_run_that_has_ended_is_forgotten(status: Json) -> None:
 def test_news_add_up_until_they_are_dealt_with() -> None:
     memory = told(Memory(is_ensured=True), News.AWAITED_CHANGED, is_behind=False)
     memory = told(replace(memory, sent=2), News.LOST, is_behind=True)
-    assert memory == Memory(looks_again=True), "a run that something is due for does not fall behind"
+    assert memory == Memory(looks_again=True), (
+        "a run that something is due for does not fall behind"
+    )
     assert told(NEW, News.CHANGED, is_behind=True).is_behind
     assert told(NEW, News.CHANGED, is_behind=True).due == NEVER
     assert not told(Memory(is_behind=True), News.CHANGED, is_behind=False).is_behind

@@ -20,9 +20,20 @@ from operator_shim.run_watch import trim_run
 from tests.unit.objects import Json
 
 
-def run(*, owners: list[Json] | None = None, spec: Json | None = None, **status: Any) -> Json:  # Any: JSON
-    metadata = {"name": "a", "namespace": "team", "uid": "u", "resourceVersion": "1", "ownerReferences": owners or []}
-    return {"metadata": metadata, "spec": {"configRef": {"name": "iris"}, **(spec or {})}, "status": status}
+# Any: JSON
+def run(*, owners: list[Json] | None = None, spec: Json | None = None, **status: Any) -> Json:
+    metadata = {
+        "name": "a",
+        "namespace": "team",
+        "uid": "u",
+        "resourceVersion": "1",
+        "ownerReferences": owners or [],
+    }
+    return {
+        "metadata": metadata,
+        "spec": {"configRef": {"name": "iris"}, **(spec or {})},
+        "status": status,
+    }
 
 
 @pytest.mark.parametrize(
@@ -38,7 +49,10 @@ def run(*, owners: list[Json] | None = None, spec: Json | None = None, **status:
         (run(phase="Succeeded"), set()),
         (run(phase="Failed", deleteAfter="2026-11-21T07:00:00Z"), {TO_DELETE}),
         (
-            run(owners=[{"kind": wellknown.RUN_KIND, "uid": "s"}, {"kind": "Other", "uid": "o"}], phase="Failed"),
+            run(
+                owners=[{"kind": wellknown.RUN_KIND, "uid": "s"}, {"kind": "Other", "uid": "o"}],
+                phase="Failed",
+            ),
             {created_by("team", "s")},
         ),
         (
@@ -52,11 +66,20 @@ def run(*, owners: list[Json] | None = None, spec: Json | None = None, **status:
         ),
         (
             run(phase="Pending", reason="JobCreated", inputRun={"name": "nightly"}),
-            {UNFINISHED, unfinished_with("team", "iris"), Awaited("InferenceConfig", "team", "iris")},
+            {
+                UNFINISHED,
+                unfinished_with("team", "iris"),
+                Awaited("InferenceConfig", "team", "iris"),
+            },
         ),
         (
             run(phase="Pending", reason="QuotaExceeded"),
-            {UNFINISHED, unfinished_with("team", "iris"), Awaited("InferenceConfig", "team", "iris"), quota("team")},
+            {
+                UNFINISHED,
+                unfinished_with("team", "iris"),
+                Awaited("InferenceConfig", "team", "iris"),
+                quota("team"),
+            },
         ),
         (
             run(
@@ -65,10 +88,18 @@ def run(*, owners: list[Json] | None = None, spec: Json | None = None, **status:
                 model={"kind": "InferenceService", "namespace": "models", "name": "iris"},
                 contract="e30=",
             ),
-            {UNFINISHED, unfinished_with("team", "iris"), Awaited("InferenceService", "models", "iris"), A_MODEL},
+            {
+                UNFINISHED,
+                unfinished_with("team", "iris"),
+                Awaited("InferenceService", "models", "iris"),
+                A_MODEL,
+            },
         ),
         (run(spec={"schedule": "@daily"}, phase="Pending", reason="InvalidSchedule"), {UNFINISHED}),
-        (run(spec={"backfill": {"schedule": "nightly"}}, phase="Pending", reason="Accepted"), {UNFINISHED}),
+        (
+            run(spec={"backfill": {"schedule": "nightly"}}, phase="Pending", reason="Accepted"),
+            {UNFINISHED},
+        ),
     ],
     ids=[
         "new",

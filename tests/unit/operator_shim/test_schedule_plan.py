@@ -1,4 +1,5 @@
-"""The account of a schedule's times: what is due, what became of it, and that each time is counted once."""
+"""The account of a schedule's times: what is due, what became of it, and that each time is counted
+once."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -48,8 +49,15 @@ def at(minutes: float) -> datetime:
     return NINE + timedelta(minutes=minutes)
 
 
-def schedule(*, times: ScheduledTimes | None = None, seen: bool = True, **spec: Any) -> InferenceRun:
-    metadata = {"name": "often", "namespace": "team", "uid": "u", "creationTimestamp": "2026-11-21T08:59:30Z"}
+def schedule(
+    *, times: ScheduledTimes | None = None, seen: bool = True, **spec: Any
+) -> InferenceRun:
+    metadata = {
+        "name": "often",
+        "namespace": "team",
+        "uid": "u",
+        "creationTimestamp": "2026-11-21T08:59:30Z",
+    }
     given = {"configRef": {"name": "iris"}, "schedule": "* * * * *", **spec}
     status: dict[str, Any] = {"observedGeneration": 1} if seen else {}
     if times is not None:
@@ -59,9 +67,20 @@ def schedule(*, times: ScheduledTimes | None = None, seen: bool = True, **spec: 
 
 def child(due: datetime, *, ended: datetime | None = None) -> InferenceRun:
     annotations = {wellknown.ANNOTATION_SCHEDULED_TIME: due.isoformat()}
-    metadata = {"name": f"often-{due:%H%M}", "namespace": "team", "uid": f"{due:%H%M}", "annotations": annotations}
-    status = {"phase": "Succeeded", "completionTime": ended.isoformat()} if ended else {"phase": "Running"}
-    return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status})
+    metadata = {
+        "name": f"often-{due:%H%M}",
+        "namespace": "team",
+        "uid": f"{due:%H%M}",
+        "annotations": annotations,
+    }
+    status = (
+        {"phase": "Succeeded", "completionTime": ended.isoformat()}
+        if ended
+        else {"phase": "Running"}
+    )
+    return parse_run(
+        {"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status}
+    )
 
 
 def opened(**spec: Any) -> ScheduledTimes:
@@ -75,12 +94,21 @@ def due(account: ScheduledTimes, *, now: datetime) -> list[DueTime]:
 
 
 def settled(
-    minute: float, run: InferenceRun, *children: InferenceRun, now: datetime, submission: TimeSubmission = ABSENT
+    minute: float,
+    run: InferenceRun,
+    *children: InferenceRun,
+    now: datetime,
+    submission: TimeSubmission = ABSENT,
 ) -> Settled | Unsettled:
     account = account_of(schedule(seen=False), now=at(0))
     assert account is not None
     return settle(
-        DueTime(at(minute), account.terms[0]), run, children=children, submission=submission, is_valid=True, now=now
+        DueTime(at(minute), account.terms[0]),
+        run,
+        children=children,
+        submission=submission,
+        is_valid=True,
+        now=now,
     )
 
 
@@ -101,14 +129,18 @@ def test_each_time_is_counted_once() -> None:
     assert (account.started, account.until, len(account.recent)) == (11, at(10), 10)
     rest = due(account, now=at(12))
     assert [one.time for one in rest] == [at(11), at(12)]
-    account = advanced(account, [(rest[0], Settled(TimeOutcome.MISSED, "late")), (rest[1], STARTED)])
+    account = advanced(
+        account, [(rest[0], Settled(TimeOutcome.MISSED, "late")), (rest[1], STARTED)]
+    )
     assert (account.started, account.missed, account.until) == (12, 1, at(12))
     assert [one.outcome for one in account.recent[-2:]] == ["Missed", "Started"]
     assert advanced(account, []) is account
 
 
 def test_an_edit_does_not_change_the_times_before_it() -> None:
-    edited = account_of(schedule(times=opened(), schedule="*/30 * * * *", suspend=True), now=at(2.5))
+    edited = account_of(
+        schedule(times=opened(), schedule="*/30 * * * *", suspend=True), now=at(2.5)
+    )
     assert edited is not None
     found = due(edited, now=at(60))
     assert [(one.time, one.terms.suspended) for one in found] == [
@@ -137,7 +169,9 @@ def test_many_edits_while_a_time_is_unsettled_lose_no_time() -> None:
 
 def test_an_invalid_spec_keeps_the_last_valid_schedule_and_rejects_its_times() -> None:
     assert account_of(schedule(schedule="61 * * * *"), now=at(0), is_valid=False) is None
-    account = account_of(schedule(times=opened(), schedule="61 * * * *"), now=at(0.5), is_valid=False)
+    account = account_of(
+        schedule(times=opened(), schedule="61 * * * *"), now=at(0.5), is_valid=False
+    )
     assert account is not None
     found = due(account, now=at(1))
     assert [(one.time, one.terms.invalid) for one in found] == [(at(0), None), (at(1), True)]
@@ -159,7 +193,9 @@ def test_an_invalid_spec_keeps_the_last_valid_schedule_and_rejects_its_times() -
         (TimeSubmission(TimeSubmissionState.REFUSED, "", "no idea"), TimeOutcome.REJECTED),
     ],
 )
-def test_the_submission_says_what_became_of_a_time(submission: TimeSubmission, expected: TimeOutcome | None) -> None:
+def test_the_submission_says_what_became_of_a_time(
+    submission: TimeSubmission, expected: TimeOutcome | None
+) -> None:
     found = settled(0, schedule(), now=at(1), submission=submission)
     assert (found.outcome if isinstance(found, Settled) else None) == expected
     assert isinstance(found, Settled) or found is Unsettled.WAIT
@@ -210,7 +246,10 @@ def test_a_run_that_was_created_while_the_account_was_written_corrects_it() -> N
     assert corrected(account, has_run=[second.time]) is account
     right = corrected(account, has_run=[first.time, second.time])
     assert (right.started, right.skipped) == (2, 0)
-    assert [(one.outcome, one.message) for one in right.recent] == [("Started", None), ("Started", None)]
+    assert [(one.outcome, one.message) for one in right.recent] == [
+        ("Started", None),
+        ("Started", None),
+    ]
 
 
 def test_the_jitter_of_a_time_ends_before_the_next_time() -> None:
@@ -222,7 +261,10 @@ def test_the_jitter_of_a_time_ends_before_the_next_time() -> None:
 
 def test_there_is_one_event_for_each_outcome() -> None:
     times = due(opened(), now=at(3))
-    late, busy = Settled(TimeOutcome.MISSED, "it was late"), Settled(TimeOutcome.SKIPPED, "it was busy")
+    late, busy = (
+        Settled(TimeOutcome.MISSED, "it was late"),
+        Settled(TimeOutcome.SKIPPED, "it was busy"),
+    )
     assert notices([(times[0], late), (times[1], STARTED), (times[2], busy), (times[3], late)]) == [
         ("Skipped", "it was busy"),
         (
@@ -234,7 +276,12 @@ def test_there_is_one_event_for_each_outcome() -> None:
 
 @pytest.mark.parametrize(
     ("minutes", "every", "is_missed"),
-    [(0.9, "* * * * *", False), (1.3, "* * * * *", True), (20, "0 9 * * *", False), (61, "0 9 * * *", True)],
+    [
+        (0.9, "* * * * *", False),
+        (1.3, "* * * * *", True),
+        (20, "0 9 * * *", False),
+        (61, "0 9 * * *", True),
+    ],
     ids=["alone", "holds up the next one", "in time", "past its deadline"],
 )
 def test_the_time_of_a_paused_submission_is_kept_for_as_long_as_that_delays_nothing(
@@ -259,12 +306,18 @@ def test_a_schedule_without_a_request_for_cancellation_gets_no_advice() -> None:
 
 
 def test_the_advice_fits_into_an_event_whatever_the_name() -> None:
-    notice = cancellation_notice(run(schedule="@daily", metadata={**CANCEL, "name": "x" * 253, "namespace": "y" * 63}))
+    notice = cancellation_notice(
+        run(schedule="@daily", metadata={**CANCEL, "name": "x" * 253, "namespace": "y" * 63})
+    )
     assert len(notice) < 1000
 
 
 def steps_of(
-    given: InferenceRun, *answers: TimeSubmission | None, now: datetime, differed: str = "", **view: Any
+    given: InferenceRun,
+    *answers: TimeSubmission | None,
+    now: datetime,
+    differed: str = "",
+    **view: Any,
 ) -> tuple[list[Step], ScheduleReport]:
     """The steps of a plan, of which those that ask are answered in order, and its end."""
     listed = {
@@ -331,7 +384,9 @@ def test_only_the_first_time_must_be_answered_for() -> None:
 
 
 def test_a_time_with_a_run_needs_no_answer() -> None:
-    steps, report = steps_of(schedule(times=opened()), now=at(1.5), run_at=lambda _time: {"metadata": {}})
+    steps, report = steps_of(
+        schedule(times=opened()), now=at(1.5), run_at=lambda _time: {"metadata": {}}
+    )
     assert (kinds(steps), report.wait) == ([Ensure], 31.0)
 
 
@@ -364,7 +419,9 @@ def test_a_schedule_with_an_invalid_spec_is_paused_and_says_why() -> None:
 
 def test_a_schedule_that_was_changed_in_temporal_is_restored_and_says_so() -> None:
     given = schedule(times=opened())
-    given = given.model_copy(update={"metadata": given.metadata.model_copy(update={"generation": 1})})
+    given = given.model_copy(
+        update={"metadata": given.metadata.model_copy(update={"generation": 1})}
+    )
     steps, _ = steps_of(given, now=at(0.1), differed="it was unpaused")
     [event] = [step for step in steps if isinstance(step, Notify)]
     assert event.reason is Reason.SCHEDULE_RESTORED
@@ -374,9 +431,13 @@ def test_a_schedule_that_was_changed_in_temporal_is_restored_and_says_so() -> No
 def test_the_status_is_not_written_if_the_spec_has_changed_and_the_account_not_twice() -> None:
     given = schedule(times=opened())
     _, report = steps_of(given, FIRED, FIRED, now=at(1.5))
-    edited = given.model_copy(update={"metadata": given.metadata.model_copy(update={"generation": 9})})
+    edited = given.model_copy(
+        update={"metadata": given.metadata.model_copy(update={"generation": 9})}
+    )
     assert report.status(edited) is None
     counted = advanced(opened(), [(due(opened(), now=at(0.5))[0], STARTED)])
-    status = report.status(given.model_copy(update={"status": given.status.model_copy(update={"times": counted})}))
+    status = report.status(
+        given.model_copy(update={"status": given.status.model_copy(update={"times": counted})})
+    )
     assert status is not None
     assert status.times == counted

@@ -15,8 +15,17 @@ START = datetime(2026, 2, 25, 22, 17, tzinfo=UTC)
 
 
 def scheduled(**spec: object) -> InferenceRun:
-    metadata = {"name": "nightly", "namespace": "team", "uid": "5be07ada-0000-4000-8000-000000000000"}
-    return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}, "schedule": "0 9 * * MON", **spec}})
+    metadata = {
+        "name": "nightly",
+        "namespace": "team",
+        "uid": "5be07ada-0000-4000-8000-000000000000",
+    }
+    return parse_run(
+        {
+            "metadata": metadata,
+            "spec": {"configRef": {"name": "iris"}, "schedule": "0 9 * * MON", **spec},
+        }
+    )
 
 
 def cron(expression: str) -> CronTimes:
@@ -51,7 +60,11 @@ def fires(expression: str, *, days: int) -> list[datetime]:
 def fires_of_cron(expression: str, *, days: int) -> list[datetime]:
     clock = croniter(expression, START - timedelta(minutes=1))
     until = START + timedelta(days=days)
-    return list(itertools.takewhile(lambda moment: moment < until, iter(lambda: clock.get_next(datetime), None)))
+    return list(
+        itertools.takewhile(
+            lambda moment: moment < until, iter(lambda: clock.get_next(datetime), None)
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +100,9 @@ def test_any_expression_fires_exactly_when_cron_does(seed: int) -> None:
 
     def word(low: int, high: int) -> str:
         first, last = sorted(draw.sample(range(low, high + 1), 2))
-        return draw.choice(["*", str(first), f"{first},{last}", f"{first}-{last}", f"{first}-{last}/2"])
+        return draw.choice(
+            ["*", str(first), f"{first},{last}", f"{first}-{last}", f"{first}-{last}/2"]
+        )
 
     expression = " ".join(word(*bounds) for bounds in ((0, 59), (0, 23), (1, 28), (1, 12), (0, 6)))
     assert fires(expression, days=40) == fires_of_cron(expression, days=40)
@@ -114,14 +129,20 @@ def test_equivalent_expressions_give_the_same_calendars() -> None:
         ((1, 5), [(1, 5, 4)]),
     ],
 )
-def test_values_are_compressed_into_spans(values: tuple[int, ...], spans: list[tuple[int, int, int]]) -> None:
+def test_values_are_compressed_into_spans(
+    values: tuple[int, ...], spans: list[tuple[int, int, int]]
+) -> None:
     assert spans_of(values) == spans
 
 
 def test_unset_fields_have_defaults() -> None:
     schedule = schedule_of(scheduled(), now=START)
     assert (schedule.time_zone, schedule.policy) == ("Etc/UTC", ConcurrencyPolicy.FORBID)
-    assert (schedule.catch_up_seconds, schedule.jitter_seconds, schedule.is_paused) == (3600, 0, False)
+    assert (schedule.catch_up_seconds, schedule.jitter_seconds, schedule.is_paused) == (
+        3600,
+        0,
+        False,
+    )
     assert schedule.id == "inferencerun/team/nightly/5be07ada-0000-4000-8000-000000000000"
 
 
@@ -135,5 +156,9 @@ def test_fields_of_the_spec_are_in_the_schedule() -> None:
     }
     schedule = schedule_of(scheduled(**spec), now=START)
     assert (schedule.time_zone, schedule.policy) == ("Europe/Rome", ConcurrencyPolicy.REPLACE)
-    assert (schedule.catch_up_seconds, schedule.jitter_seconds, schedule.is_paused) == (10, 60, True)
+    assert (schedule.catch_up_seconds, schedule.jitter_seconds, schedule.is_paused) == (
+        10,
+        60,
+        True,
+    )
     assert "0 9 * * MON (Europe/Rome)" in schedule.note

@@ -17,7 +17,9 @@ def schedule(*, suspend: bool = False, **status: object) -> InferenceRun:
     return parse_run({"metadata": metadata, "spec": spec, "status": status})
 
 
-def child(name: str, *, phase: Phase, due: str, ended: str | None = None, parent: str = "parent") -> InferenceRun:
+def child(
+    name: str, *, phase: Phase, due: str, ended: str | None = None, parent: str = "parent"
+) -> InferenceRun:
     metadata = {
         "name": name,
         "namespace": "team",
@@ -26,7 +28,9 @@ def child(name: str, *, phase: Phase, due: str, ended: str | None = None, parent
         "annotations": {wellknown.ANNOTATION_SCHEDULED_TIME: due},
     }
     status = {"phase": phase, "completionTime": ended}
-    return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status})
+    return parse_run(
+        {"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status}
+    )
 
 
 CHILDREN = [
@@ -39,7 +43,9 @@ CHILDREN = [
 
 
 def test_the_status_lists_the_next_times_and_the_unfinished_runs() -> None:
-    status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW)
+    status = schedule_status(
+        schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW
+    )
     assert (status.phase, status.reason) == (Phase.SCHEDULED, Reason.SCHEDULED)
     assert status.message == "the next run is due at 2026-11-21T09:01:00Z"
     assert status.next_schedule_times == NEXT[:5]
@@ -47,18 +53,26 @@ def test_the_status_lists_the_next_times_and_the_unfinished_runs() -> None:
 
 
 def test_unfinished_runs_that_have_no_room_in_the_status_are_counted_in_its_message() -> None:
-    many = [child(f"run-{number}", phase=Phase.RUNNING, due="2026-11-21T09:00:00Z") for number in range(70)]
+    many = [
+        child(f"run-{number}", phase=Phase.RUNNING, due="2026-11-21T09:00:00Z")
+        for number in range(70)
+    ]
     status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=many, now=NOW)
     assert len(status.active) == 64
     assert (
-        status.message == "the next run is due at 2026-11-21T09:01:00Z; 70 runs are unfinished, 64 of them are listed"
+        status.message
+        == "the next run is due at 2026-11-21T09:01:00Z; 70 runs are unfinished, 64 of them are listed"
     )
 
 
 def test_the_status_shows_the_times_with_their_jitter_in_whole_seconds() -> None:
     late = [moment + timedelta(seconds=17, milliseconds=345) for moment in NEXT]
-    status = schedule_status(schedule(), next_times=late, last_time=NOW.replace(second=13), children=[], now=NOW)
-    assert status.next_schedule_times == tuple(moment + timedelta(seconds=17) for moment in NEXT[:5])
+    status = schedule_status(
+        schedule(), next_times=late, last_time=NOW.replace(second=13), children=[], now=NOW
+    )
+    assert status.next_schedule_times == tuple(
+        moment + timedelta(seconds=17) for moment in NEXT[:5]
+    )
     assert status.last_schedule_time == NOW.replace(second=13, microsecond=0)
 
 
@@ -80,28 +94,47 @@ def test_the_last_fire_time_is_reported_before_its_run_exists() -> None:
 
 
 def test_a_suspended_schedule_has_no_next_time() -> None:
-    status = schedule_status(schedule(suspend=True), next_times=NEXT, last_time=None, children=[], now=NOW)
-    assert (status.phase, status.reason, status.next_schedule_times) == (Phase.SUSPENDED, Reason.SUSPENDED, ())
+    status = schedule_status(
+        schedule(suspend=True), next_times=NEXT, last_time=None, children=[], now=NOW
+    )
+    assert (status.phase, status.reason, status.next_schedule_times) == (
+        Phase.SUSPENDED,
+        Reason.SUSPENDED,
+        (),
+    )
 
 
 def test_the_status_is_stable() -> None:
     first = schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW)
     stored = schedule(**first.to_manifest())
-    again = schedule_status(stored, next_times=NEXT, last_time=None, children=CHILDREN, now=NOW + timedelta(seconds=20))
+    again = schedule_status(
+        stored, next_times=NEXT, last_time=None, children=CHILDREN, now=NOW + timedelta(seconds=20)
+    )
     assert again == stored.status
 
 
 def test_a_schedule_in_place_is_ready_but_neither_finished_nor_succeeded() -> None:
     status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[], now=NOW)
     values = {condition.type: str(condition.status) for condition in status.conditions}
-    assert values == {"Succeeded": "Unknown", "Finished": "False", "Ready": "True", "Synced": "True"}
+    assert values == {
+        "Succeeded": "Unknown",
+        "Finished": "False",
+        "Ready": "True",
+        "Synced": "True",
+    }
 
 
 def test_an_invalid_edit_of_a_schedule_is_reported_and_removes_the_next_times() -> None:
     kept = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[], now=NOW)
     stored = schedule(**kept.to_manifest())
-    status = rejected_status(stored, children=[], reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW)
-    assert (status.phase, status.reason, status.next_schedule_times) == (Phase.SUSPENDED, "InvalidSchedule", ())
+    status = rejected_status(
+        stored, children=[], reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW
+    )
+    assert (status.phase, status.reason, status.next_schedule_times) == (
+        Phase.SUSPENDED,
+        "InvalidSchedule",
+        (),
+    )
     synced = status.condition("Synced")
     assert synced is not None
     assert synced.status == "False"
@@ -109,16 +142,24 @@ def test_an_invalid_edit_of_a_schedule_is_reported_and_removes_the_next_times() 
 
 def test_the_runs_that_go_on_are_listed_while_the_schedule_is_invalid() -> None:
     stored = schedule(
-        **schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW).to_manifest()
+        **schedule_status(
+            schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW
+        ).to_manifest()
     )
     status = rejected_status(
-        stored, children=CHILDREN[:1], reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW
+        stored,
+        children=CHILDREN[:1],
+        reason=Reason.INVALID_SCHEDULE,
+        message='minute has "61"',
+        now=NOW,
     )
     assert [active.name for active in status.active] == ["b"]
 
 
 def test_a_schedule_that_was_never_valid_is_pending() -> None:
-    status = rejected_status(schedule(), children=[], reason=Reason.INVALID_TIME_ZONE, message="no such zone", now=NOW)
+    status = rejected_status(
+        schedule(), children=[], reason=Reason.INVALID_TIME_ZONE, message="no such zone", now=NOW
+    )
     assert (status.phase, status.reason) == (Phase.PENDING, "InvalidTimeZone")
 
 

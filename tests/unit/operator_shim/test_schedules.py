@@ -12,7 +12,12 @@ from inferrun.timestamps import rfc3339
 from operator_shim.run_plan import ACCEPTED_SCHEDULE
 from operator_shim.schedule_spec import RunSchedule
 from operator_shim.schedules import Schedules
-from operator_shim.temporal_schedules import KeptSchedule, TemporalSchedules, TimeSubmission, TimeSubmissionState
+from operator_shim.temporal_schedules import (
+    KeptSchedule,
+    TemporalSchedules,
+    TimeSubmission,
+    TimeSubmissionState,
+)
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.objects import NOW, RUN, run
 from tests.unit.operator_shim.shown_runs import ShownRuns
@@ -22,7 +27,13 @@ class StoredRun(StoredObjects):
     """Accepts every status of the schedule."""
 
     async def patch(
-        self, resource: Resource, namespace: str | None, name: str, body: Object, *, sub: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Object,
+        *,
+        sub: str | None = None,
     ) -> Object:
         await super().patch(resource, namespace, name, body, sub=sub)
         return {"metadata": RUN.model_dump(), "spec": {"configRef": {"name": "iris"}}}
@@ -34,13 +45,13 @@ class Unfired(TemporalSchedules):
     def __init__(self) -> None:
         self.submitted: list[datetime] = []
 
-    async def ensure(self, wanted: RunSchedule, *, config: str) -> KeptSchedule:  # noqa: ARG002
+    async def ensure(self, wanted: RunSchedule, *, config: str) -> KeptSchedule:
         return KeptSchedule((), None)
 
-    async def submission(self, schedule: str, due: datetime) -> TimeSubmission:  # noqa: ARG002
+    async def submission(self, schedule: str, due: datetime) -> TimeSubmission:
         return TimeSubmission(TimeSubmissionState.ABSENT)
 
-    async def submit(self, schedule: str, due: datetime, *, until: datetime) -> None:  # noqa: ARG002
+    async def submit(self, schedule: str, due: datetime, *, until: datetime) -> None:
         self.submitted.append(due)
 
 

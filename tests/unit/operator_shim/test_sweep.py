@@ -45,7 +45,7 @@ class FarWorkflows(RunWorkflows):
     async def count_open(self) -> int:
         return self.runs
 
-    async def list_terminated(self, *, since: datetime) -> list[RunRef]:  # noqa: ARG002
+    async def list_terminated(self, *, since: datetime) -> list[RunRef]:
         return []
 
     async def find_open(self, run: RunRef) -> OpenWorkflow | None:
@@ -143,7 +143,11 @@ async def test_a_workflow_gets_time_to_close_after_it_has_recorded_an_end_of_an_
 ) -> None:
     """As after an outage, in which the container ended long before its outcome was written."""
     now = StoredObjects().now()
-    finished = {"type": "Finished", "status": "True", "lastTransitionTime": rfc3339(now - timedelta(seconds=recorded))}
+    finished = {
+        "type": "Finished",
+        "status": "True",
+        "lastTransitionTime": rfc3339(now - timedelta(seconds=recorded)),
+    }
     status = {
         "phase": "Succeeded",
         "reason": "Succeeded",
@@ -151,7 +155,13 @@ async def test_a_workflow_gets_time_to_close_after_it_has_recorded_an_end_of_an_
         "completionTime": rfc3339(now - timedelta(hours=1)),
         "conditions": [finished],
     }
-    metadata = {"name": RUN.name, "namespace": RUN.namespace, "uid": RUN.uid, "resourceVersion": "1", "generation": 1}
+    metadata = {
+        "name": RUN.name,
+        "namespace": RUN.namespace,
+        "uid": RUN.uid,
+        "resourceVersion": "1",
+        "generation": 1,
+    }
     run: Object = {"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status}
     loop, runs = NotedLoop(), RunStore(StoredObjects(inferenceruns=run))
     await Sweep(
@@ -175,17 +185,25 @@ class ForeignWorkflows(RunWorkflows):
     async def find_open(self, run: RunRef) -> OpenWorkflow | None:
         return OpenWorkflow(run.uid, "execution", task_attempt=1, events=3, is_ours=False)
 
-    async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:  # noqa: ARG002
+    async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:
         self.terminated.append(workflow.id)
 
 
-@pytest.mark.parametrize("reason", [Reason.TOO_MANY_ACTIVE_RUNS, Reason.INVALID_SPEC, Reason.ACCEPTED])
-async def test_another_programs_workflow_is_replaced_although_the_run_has_not_been_launched(reason: Reason) -> None:
+@pytest.mark.parametrize(
+    "reason", [Reason.TOO_MANY_ACTIVE_RUNS, Reason.INVALID_SPEC, Reason.ACCEPTED]
+)
+async def test_another_programs_workflow_is_replaced_although_the_run_has_not_been_launched(
+    reason: Reason,
+) -> None:
     """Until its first launch, the status of a run that has been started says why it waited."""
     run = live_run(phase="Pending", reason=reason)
     workflows, loop = ForeignWorkflows(), NotedLoop()
     stuck = StuckWorkflows(
-        RunStore(StoredObjects()), loop, workflows, clock=lambda: 0.0, note_pause=lambda _run, _text: None
+        RunStore(StoredObjects()),
+        loop,
+        workflows,
+        clock=lambda: 0.0,
+        note_pause=lambda _run, _text: None,
     )
     await stuck.repair([run])
     assert workflows.terminated == [run["metadata"]["uid"]]

@@ -1,4 +1,5 @@
-"""The shim decides the same about a trimmed run as about the whole one, and a trimmed run is small."""
+"""The shim decides the same about a trimmed run as about the whole one, and a trimmed run is
+small."""
 
 import json
 from typing import Any
@@ -22,12 +23,23 @@ CONTRACT = "eyJ" + "a" * 50_000
 
 
 def run_of(*, spec: Object | None = None, status: Object | None = None, **metadata: Any) -> Object:
-    identity = {"name": "run", "namespace": "team", "uid": "uid", "resourceVersion": "7", "generation": 2}
+    identity = {
+        "name": "run",
+        "namespace": "team",
+        "uid": "uid",
+        "resourceVersion": "7",
+        "generation": 2,
+    }
     return {
         "apiVersion": "ai.krateo.io/v1",
         "kind": "InferenceRun",
         "metadata": {**identity, **metadata},
-        "spec": {"configRef": {"name": "iris"}, "timeoutSeconds": 9, "parameters": {"a": "b" * 9000}, **(spec or {})},
+        "spec": {
+            "configRef": {"name": "iris"},
+            "timeoutSeconds": 9,
+            "parameters": {"a": "b" * 9000},
+            **(spec or {}),
+        },
         "status": status or {},
     }
 
@@ -73,14 +85,23 @@ def test_a_run_with_a_contract_is_kept_small() -> None:
 def test_acknowledging_an_edit_of_a_trimmed_run_writes_nothing_else() -> None:
     run = parse_run(trim_run(run_of(status=LAUNCHED)))
     acknowledged = run.status.model_copy(update={"observed_generation": 2})
-    assert merge_patch(run.status.to_manifest(), acknowledged.to_manifest()) == {"observedGeneration": 2}
+    assert merge_patch(run.status.to_manifest(), acknowledged.to_manifest()) == {
+        "observedGeneration": 2
+    }
 
 
 def test_a_child_of_a_schedule_keeps_what_its_parent_is_found_by() -> None:
     labels = {"inferrun.dev/schedule-uid": "parent", "team": "x"}
-    annotations = {"inferrun.dev/scheduled-time": "2026-11-21T08:00:00Z", "inferrun.dev/submitted-by": "wf"}
-    owners = [{"kind": "InferenceRun", "name": "parent", "uid": "parent", "apiVersion": "ai.krateo.io/v1"}]
-    run = trim_run(run_of(status=LAUNCHED, labels=labels, annotations=annotations, ownerReferences=owners))
+    annotations = {
+        "inferrun.dev/scheduled-time": "2026-11-21T08:00:00Z",
+        "inferrun.dev/submitted-by": "wf",
+    }
+    owners = [
+        {"kind": "InferenceRun", "name": "parent", "uid": "parent", "apiVersion": "ai.krateo.io/v1"}
+    ]
+    run = trim_run(
+        run_of(status=LAUNCHED, labels=labels, annotations=annotations, ownerReferences=owners)
+    )
     assert run["metadata"]["labels"] == {"inferrun.dev/schedule-uid": "parent"}
     assert run["metadata"]["annotations"] == annotations
     assert run["metadata"]["ownerReferences"] == owners
@@ -88,10 +109,18 @@ def test_a_child_of_a_schedule_keeps_what_its_parent_is_found_by() -> None:
 
 def test_a_trimmed_run_can_be_parsed_and_keeps_the_times_of_its_conditions() -> None:
     conditions = [
-        {"type": kind, "status": "Unknown", "reason": "Accepted", "message": "a" * 300, "lastTransitionTime": at(9)}
+        {
+            "type": kind,
+            "status": "Unknown",
+            "reason": "Accepted",
+            "message": "a" * 300,
+            "lastTransitionTime": at(9),
+        }
         for kind in ("Succeeded", "Finished", "Ready", "Synced")
     ]
-    full = live_run(conditions=conditions, contract="x" * 10_000, startTime=at(0), records={"total": 9})
+    full = live_run(
+        conditions=conditions, contract="x" * 10_000, startTime=at(0), records={"total": 9}
+    )
     trimmed = trim_run(full)
     before, after = parse_run(full), parse_run(trimmed)
     assert after.status.job_status == before.status.job_status
@@ -105,8 +134,14 @@ def test_a_trimmed_run_can_be_parsed_and_keeps_the_times_of_its_conditions() -> 
 
 
 def test_an_outcome_that_is_written_from_a_trimmed_run_is_the_same() -> None:
-    """The patch against a trimmed run changes the whole one to what would have been written from that."""
-    condition = {"type": "Finished", "status": "False", "reason": "Running", "lastTransitionTime": at(60)}
+    """The patch against a trimmed run changes the whole one to what would have been written from
+    that."""
+    condition = {
+        "type": "Finished",
+        "status": "False",
+        "reason": "Running",
+        "lastTransitionTime": at(60),
+    }
     run = live_run(
         phase="Running",
         reason="Running",
@@ -141,7 +176,8 @@ def test_an_outcome_that_is_written_from_a_trimmed_run_is_the_same() -> None:
 
 
 def test_a_run_keeps_what_the_writers_of_its_status_must_know() -> None:
-    """A field that the cached run lacks would not be removed, and a scheduled run be taken for a single one."""
+    """A field that the cached run lacks would not be removed, and a scheduled run be taken for a
+    single one."""
     run = live_run(phase="Running", runningSince=at(0), endedLaunches=2)
     owner = {
         "apiVersion": wellknown.API_VERSION,
@@ -150,7 +186,10 @@ def test_a_run_keeps_what_the_writers_of_its_status_must_know() -> None:
         "uid": "u",
         "controller": True,
     }
-    run["metadata"] |= {"ownerReferences": [owner], "labels": {wellknown.LABEL_SCHEDULE_UID: "u", "other": "x"}}
+    run["metadata"] |= {
+        "ownerReferences": [owner],
+        "labels": {wellknown.LABEL_SCHEDULE_UID: "u", "other": "x"},
+    }
     trimmed = trim_run(run)
     assert (trimmed["status"]["runningSince"], trimmed["status"]["endedLaunches"]) == (at(0), 2)
     assert parse_run(trimmed).schedule_owner is not None

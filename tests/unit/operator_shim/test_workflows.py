@@ -21,14 +21,16 @@ class Unavailable(Interceptor):
 
 
 class _Rejects(OutboundInterceptor):
-    async def start_workflow(self, input: StartWorkflowInput) -> None:  # type: ignore[override]  # noqa: A002, ARG002 -- never returns
+    async def start_workflow(self, input: StartWorkflowInput) -> None:  # type: ignore[override]  # noqa: A002 -- never returns
         raise RPCError("unavailable", RPCStatusCode.UNAVAILABLE, b"")
 
 
 async def test_the_shim_is_ready_until_every_start_has_failed_for_a_while() -> None:
     client = await Client.connect("127.0.0.1:1", lazy=True, interceptors=[Unavailable()])
     attributes = SearchAttributes(client, installation="tests")
-    workflows = RunWorkflows(client, installation="tests", task_queue="tests", attributes=attributes)
+    workflows = RunWorkflows(
+        client, installation="tests", task_queue="tests", attributes=attributes
+    )
     time = FakeTime(asyncio.get_running_loop())
     assert workflows.is_ready
     for is_ready in (True, False):

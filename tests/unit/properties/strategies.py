@@ -1,4 +1,5 @@
-"""What can happen to a run: edits, ends of launches, lost Pods, and what the cluster may have of a launch."""
+"""What can happen to a run: edits, ends of launches, lost Pods, and what the cluster may have of a
+launch."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -73,7 +74,9 @@ def jobs() -> st.SearchStrategy[Json]:
         {"completions": 3, "suspend": True},
     ]  # Any: JSON
     return st.builds(
-        lambda condition, spec: live_job(condition=condition, age=400, **({"spec": spec} if spec else {})),
+        lambda condition, spec: live_job(
+            condition=condition, age=400, **({"spec": spec} if spec else {})
+        ),
         st.sampled_from([None, None, None, "Complete", "Failed"]),
         st.sampled_from(specs),
     )
@@ -83,9 +86,13 @@ def states() -> st.SearchStrategy[Json | None]:
     """The state of a container, with times of a node whose clock may be wrong."""
     times = st.integers(-300, 900).map(at)
     running = times.map(lambda time: {"running": {"startedAt": time}})
-    waits = st.sampled_from(["ContainerCreating", "ErrImagePull", "InvalidImageName", "CreateContainerError"])
+    waits = st.sampled_from(
+        ["ContainerCreating", "ErrImagePull", "InvalidImageName", "CreateContainerError"]
+    )
     ended = st.builds(
-        lambda code, start, finish: {"terminated": {"exitCode": code, "startedAt": start, "finishedAt": finish}},
+        lambda code, start, finish: {
+            "terminated": {"exitCode": code, "startedAt": start, "finishedAt": finish}
+        },
         st.sampled_from([0, 1, 2, 3, 6, 137, 143]),
         times,
         times,
@@ -95,22 +102,39 @@ def states() -> st.SearchStrategy[Json | None]:
 
 @st.composite
 def pods(draw: st.DrawFn) -> list[Json]:
-    """Up to four Pods of one Job, in any state, oldest first. Some wait for their model, the nodes of some are silent, and some
-    have another container, which may run on or may have failed.
+    """Up to four Pods of one Job, in any state, oldest first. Some wait for their model, the nodes
+    of some are silent, and some have another container, which may run on or may have failed.
     """
     found = []
     for number in range(draw(st.integers(0, 4))):
         state = draw(states())
         code = (state or {}).get("terminated", {}).get("exitCode")
-        phase = {None: "Running" if state and "running" in state else "Pending", 0: "Succeeded"}.get(code, "Failed")
+        phase = {
+            None: "Running" if state and "running" in state else "Pending",
+            0: "Succeeded",
+        }.get(code, "Failed")
         other = draw(OTHERS) if state is not None else None
         if code is not None and other is not None:
-            phase = "Running" if "terminated" not in other else "Failed" if other["terminated"]["exitCode"] else phase
+            phase = (
+                "Running"
+                if "terminated" not in other
+                else "Failed"
+                if other["terminated"]["exitCode"]
+                else phase
+            )
         deleted: Json = {"deletionTimestamp": at(1)} if draw(st.booleans()) else {}
         conditions = draw(st.sampled_from([[], [DISRUPTED], [UNSCHEDULED], SILENT]))
         node = draw(st.sampled_from(["node-1", None])) if state is None else "node-1"
         age = 300 - 60 * number
-        pod = live_pod(state, uid=f"pod-{number}", phase=phase, age=age, node=node, conditions=conditions, **deleted)
+        pod = live_pod(
+            state,
+            uid=f"pod-{number}",
+            phase=phase,
+            age=age,
+            node=node,
+            conditions=conditions,
+            **deleted,
+        )
         if state is None and (warm_up := draw(WARM_UPS)) is not None:
             pod["status"]["initContainerStatuses"] = [{"name": WARM_UP_CONTAINER, "state": warm_up}]
         if other is not None:

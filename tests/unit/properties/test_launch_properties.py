@@ -1,4 +1,5 @@
-"""Whatever the cluster has of a launch, it is observed and reported in a legal way, and both ways agree."""
+"""Whatever the cluster has of a launch, it is observed and reported in a legal way, and both ways
+agree."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +29,13 @@ def live_and_ended(found: list[Json]) -> tuple[list[Json], list[PodEnd]]:
     return [pod for pod in found if not pod_state.is_terminal(pod)], ends
 
 
-@given(job=jobs(), found=pods(), is_running=st.booleans(), pod_uid=POD_UIDS, quiet=st.sampled_from([0.0, 60.0]))
+@given(
+    job=jobs(),
+    found=pods(),
+    is_running=st.booleans(),
+    pod_uid=POD_UIDS,
+    quiet=st.sampled_from([0.0, 60.0]),
+)
 @PROPERTY
 def test_every_launch_is_observed_in_a_legal_way(
     *, job: Json, found: list[Json], is_running: bool, pod_uid: str, quiet: float
@@ -40,7 +47,14 @@ def test_every_launch_is_observed_in_a_legal_way(
     assert kept_job is not None
     seen, cached = (
         observe(
-            one, some, events=(), ends=ends, before=before, now=NOW, quiet_seconds=quiet, node_lost_seconds=NODE_LOST
+            one,
+            some,
+            events=(),
+            ends=ends,
+            before=before,
+            now=NOW,
+            quiet_seconds=quiet,
+            node_lost_seconds=NODE_LOST,
         )
         for one, some in ((job, live), (kept_job, trimmed))
     )
@@ -61,7 +75,9 @@ def test_every_launch_is_observed_in_a_legal_way(
 def test_a_job_is_gone_only_when_none_of_its_pods_may_run(found: list[Json]) -> None:
     is_gone = observe_absent(found) is not None
     assert is_gone == (not any(pod_state.may_run(pod) for pod in found))
-    report = report_on(LaunchObjects(None, found), snapshot=None, pod_uid="", node_lost_seconds=NODE_LOST, now=NOW)
+    report = report_on(
+        LaunchObjects(None, found), snapshot=None, pod_uid="", node_lost_seconds=NODE_LOST, now=NOW
+    )
     assert (report.stage is LaunchStage.ENDED) == is_gone
 
 
@@ -71,7 +87,11 @@ def test_every_launch_is_reported_in_a_legal_way(
     *, job: Json | None, found: list[Json], pod_uid: str, given_snapshot: Snapshot | None
 ) -> None:
     report = report_on(
-        LaunchObjects(job, found), snapshot=given_snapshot, pod_uid=pod_uid, node_lost_seconds=NODE_LOST, now=NOW
+        LaunchObjects(job, found),
+        snapshot=given_snapshot,
+        pod_uid=pod_uid,
+        node_lost_seconds=NODE_LOST,
+        now=NOW,
     )
     assert (report.verdict is not None) == (report.stage in (LaunchStage.ENDED, LaunchStage.STUCK))
     if report.stage is LaunchStage.RUNNING:
@@ -85,7 +105,9 @@ def test_every_launch_is_reported_in_a_legal_way(
     ends = [end for pod in found if (end := pod_state.container_end(pod)) is not None]
     if verdict.kind is VerdictKind.SUCCEEDED:
         is_complete = job is not None and condition_of(job, "Complete") is not None
-        assert given_snapshot is not None, "without a snapshot nothing that a container reports counts"
+        assert given_snapshot is not None, (
+            "without a snapshot nothing that a container reports counts"
+        )
         assert is_complete or any(end.exit_code == 0 for end in ends)
     if job is not None and job_state.is_finished(job):
         assert report.stage is LaunchStage.ENDED
@@ -102,18 +124,26 @@ def test_how_a_launch_ended_does_not_depend_on_the_other_containers_of_its_pod(
 ) -> None:
     """Those that run on hold the Pod and the Job open, and those that fail make them fail."""
     ended = {"terminated": {"exitCode": code, "startedAt": at(90), "finishedAt": at(30)}}
-    alone, beside = (live_pod(ended, phase="Failed" if code else "Succeeded", age=100) for _ in range(2))
+    alone, beside = (
+        live_pod(ended, phase="Failed" if code else "Succeeded", age=100) for _ in range(2)
+    )
     finished = live_job(condition="Failed" if code else "Complete")
     job = finished
     if other is not None:
         beside["status"]["containerStatuses"].append({"name": "proxy", "state": other})
         runs_on = "terminated" not in other
         has_failed = bool(code) or (not runs_on and other["terminated"]["exitCode"])
-        beside["status"]["phase"] = "Running" if runs_on else "Failed" if has_failed else "Succeeded"
+        beside["status"]["phase"] = (
+            "Running" if runs_on else "Failed" if has_failed else "Succeeded"
+        )
         job = live_job() if runs_on else live_job(condition="Failed" if has_failed else "Complete")
     verdicts = [
         report_on(
-            LaunchObjects(of, [pod]), snapshot=given_snapshot, pod_uid="pod-a", node_lost_seconds=NODE_LOST, now=NOW
+            LaunchObjects(of, [pod]),
+            snapshot=given_snapshot,
+            pod_uid="pod-a",
+            node_lost_seconds=NODE_LOST,
+            now=NOW,
         ).verdict
         for of, pod in ((finished, alone), (job, beside))
     ]
@@ -148,10 +178,23 @@ def test_what_is_observed_to_have_succeeded_is_reported_so_before_and_after_its_
 def test_what_is_observed_to_run_is_reported_to_run(job: Json, found: list[Json]) -> None:
     live, ends = live_and_ended(found)
     seen = observe(
-        job, live, events=(), ends=ends, before=Before(), now=NOW, quiet_seconds=0, node_lost_seconds=NODE_LOST
+        job,
+        live,
+        events=(),
+        ends=ends,
+        before=Before(),
+        now=NOW,
+        quiet_seconds=0,
+        node_lost_seconds=NODE_LOST,
     )
     newest = pod_state.newest(found)
-    if seen.doing is not Doing.RUNNING or newest is None or newest["metadata"]["uid"] != seen.pod_uid:
+    if (
+        seen.doing is not Doing.RUNNING
+        or newest is None
+        or newest["metadata"]["uid"] != seen.pod_uid
+    ):
         return
-    report = report_on(LaunchObjects(job, found), snapshot=None, pod_uid="", node_lost_seconds=NODE_LOST, now=NOW)
+    report = report_on(
+        LaunchObjects(job, found), snapshot=None, pod_uid="", node_lost_seconds=NODE_LOST, now=NOW
+    )
     assert (report.stage, report.pod_uid) == (LaunchStage.RUNNING, seen.pod_uid)

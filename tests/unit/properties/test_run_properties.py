@@ -1,4 +1,5 @@
-"""Any order of ends of launches, lost Pods, edits, suspensions and continuations leaves a run in a legal state."""
+"""Any order of ends of launches, lost Pods, edits, suspensions and continuations leaves a run in a
+legal state."""
 
 from datetime import timedelta
 
@@ -49,7 +50,9 @@ EVENTS = st.lists(
 
 @given(verdict=verdicts(), attempt=st.integers(1, 50), limit=st.integers(0, 20), left=SECONDS_LEFT)
 @PROPERTY
-def test_a_step_keeps_to_the_limits_of_the_run(verdict: Verdict, attempt: int, limit: int, left: float | None) -> None:
+def test_a_step_keeps_to_the_limits_of_the_run(
+    verdict: Verdict, attempt: int, limit: int, left: float | None
+) -> None:
     step = next_step(verdict, attempt=attempt, backoff_limit=limit, seconds_left=left)
     assert (step.kind is StepKind.SUCCEED) == (verdict.kind is VerdictKind.SUCCEEDED)
     assert 0 <= step.delay <= BACKOFF.longest
@@ -79,7 +82,8 @@ def launched(state: RunState, *, request: LaunchInput | None = None) -> LaunchRe
 
 
 def forgotten(state: RunState, *, blocked: LaunchState | None) -> tuple[RunState, LaunchResult]:
-    """Temporal has forgotten the run: a new workflow begins with what the status says, and may have to wait before it can go on."""
+    """Temporal has forgotten the run: a new workflow begins with what the status says, and may have
+    to wait before it can go on."""
     progress, new = state.progress, RunState(RunInput(**RUN.model_dump(), lifecycle=2))
     status = {name: value for name, value in progress.shown.items() if value is not None}
     request = resume(new.begin_launch(), run(status=status))
@@ -92,7 +96,9 @@ def forgotten(state: RunState, *, blocked: LaunchState | None) -> tuple[RunState
 
 @given(events=EVENTS, limit=st.integers(0, 5))
 @PROPERTY
-def test_any_order_of_events_leaves_a_legal_state(events: list[tuple[str, object]], limit: int) -> None:
+def test_any_order_of_events_leaves_a_legal_state(
+    events: list[tuple[str, object]], limit: int
+) -> None:
     state, now = RunState(RunInput(**RUN.model_dump(), lifecycle=2)), BEGIN
     job, jobs, used = launched(state), 1, 0.0
     for kind, value in events:
@@ -113,7 +119,9 @@ def test_any_order_of_events_leaves_a_legal_state(events: list[tuple[str, object
             assert state.is_suspended is bool(value)
         elif kind == "continue":
             before = state
-            state = RunState(RunInput.model_validate_json(state.continued(following=job).model_dump_json()))
+            state = RunState(
+                RunInput.model_validate_json(state.continued(following=job).model_dump_json())
+            )
             following = state.take_following()
             assert following is not None
             assert (following.job_uid, following.is_adopted) == (job.job_uid, True)
@@ -124,21 +132,31 @@ def test_any_order_of_events_leaves_a_legal_state(events: list[tuple[str, object
             state, job = forgotten(state, blocked=BLOCKED[str(value)])
             state.started_at = started_at  # as the Pod says
             found = state.progress
-            assert (found.launch, found.attempt, found.attempts) == (known.launch, known.attempt, known.attempts)
+            assert (found.launch, found.attempt, found.attempts) == (
+                known.launch,
+                known.attempt,
+                known.attempts,
+            )
             assert found.seconds_used == known.seconds_used
             assert (found.uncounted, found.committed) == (known.uncounted, known.committed)
         elif isinstance(value, Verdict):
             verdict = state.finish_launch(value, now=now)
             left = state.running_seconds_left(now=now)
-            step = next_step(verdict, attempt=state.progress.attempt, backoff_limit=limit, seconds_left=left)
+            step = next_step(
+                verdict, attempt=state.progress.attempt, backoff_limit=limit, seconds_left=left
+            )
             state.add_attempt(job, verdict, step.reason)
             if step.kind is not StepKind.LAUNCH:
                 is_success = step.kind is StepKind.SUCCEED
-                outcome = state.outcome(verdict, Phase.SUCCEEDED if is_success else Phase.FAILED, step.reason)
+                outcome = state.outcome(
+                    verdict, Phase.SUCCEEDED if is_success else Phase.FAILED, step.reason
+                )
                 assert outcome.phase.is_terminal
                 assert (outcome.phase is Phase.SUCCEEDED) == (verdict.kind is VerdictKind.SUCCEEDED)
                 return
-            state.next_launch(is_counted=step.counted, has_waited=verdict.kind is VerdictKind.NEVER_RAN)
+            state.next_launch(
+                is_counted=step.counted, has_waited=verdict.kind is VerdictKind.NEVER_RAN
+            )
             job, jobs = launched(state), jobs + 1
         progress = state.progress
         assert progress.launch == jobs, "a Job name is never used twice"

@@ -9,7 +9,17 @@ import orjson
 import pyarrow
 
 from inferrun.formats.record_texts import json_texts
-from inferrun.plugins import Batch, Block, Chunk, CustomId, JsonRecords, Limits, RecordError, RecordFormat, Results
+from inferrun.plugins import (
+    Batch,
+    Block,
+    Chunk,
+    CustomId,
+    JsonRecords,
+    Limits,
+    RecordError,
+    RecordFormat,
+    Results,
+)
 from runner.stores.file.local_files import MemoryFile
 
 ARROW_TYPES = {
@@ -43,13 +53,16 @@ def batch(values: Iterable[object], *, first: int = 0, ids: Sequence[CustomId] =
 def results(values: Sequence[object]) -> Results:
     """Results of predictions; a RecordError is an error of its record."""
     errors = {at: value for at, value in enumerate(values) if isinstance(value, RecordError)}
-    return Results(records(None if at in errors else value for at, value in enumerate(values)), errors)
+    return Results(
+        records(None if at in errors else value for at, value in enumerate(values)), errors
+    )
 
 
 def decoded(found: Batch | Block | Results) -> list[object]:
     """The values of records or predictions; an error in place of a failed one."""
     values: list[object] = [
-        orjson.loads(text) for text in json_texts(found.values if isinstance(found, Results) else found.records)
+        orjson.loads(text)
+        for text in json_texts(found.values if isinstance(found, Results) else found.records)
     ]
     if isinstance(found, Results):
         for at, error in found.errors.items():

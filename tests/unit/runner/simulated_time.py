@@ -1,4 +1,5 @@
-"""The sender in simulated time: the clock of the event loop advances whenever every task waits, so hours pass within a moment."""
+"""The sender in simulated time: the clock of the event loop advances whenever every task waits, so
+hours pass within a moment."""
 
 import asyncio
 import selectors
@@ -33,15 +34,19 @@ class _SimulatedLoop(asyncio.SelectorEventLoop):
         return self._simulated.passed
 
 
-def predict(model: ModelProtocol, count: int, found: dict[int, object], **limits: float) -> Requests:
-    """Send so many records, each of which is its index, until each has a prediction or an error in `found`. Returns what counts
-    the requests.
+def predict(
+    model: ModelProtocol, count: int, found: dict[int, object], **limits: float
+) -> Requests:
+    """Send so many records, each of which is its index, until each has a prediction or an error in
+    `found`. Returns what counts the requests.
     """
     with asyncio.Runner(loop_factory=_SimulatedLoop) as runner:
         return runner.run(_send_all(model, count, found, Limits.model_validate(limits)))
 
 
-async def _send_all(model: ModelProtocol, count: int, found: dict[int, object], limits: Limits) -> Requests:
+async def _send_all(
+    model: ModelProtocol, count: int, found: dict[int, object], limits: Limits
+) -> Requests:
     window = ReorderWindow(limit=_NEVER_FULL, in_flight=lambda: _NEVER_FULL)
     sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0), recall=None)
 
@@ -49,7 +54,10 @@ async def _send_all(model: ModelProtocol, count: int, found: dict[int, object], 
         found.update(enumerate(decoded(await sender.send(one)), start=one.first))
 
     size = limits.batch_rows
-    batches = [batch(range(first, min(first + size, count)), first=first) for first in range(0, count, size)]
+    batches = [
+        batch(range(first, min(first + size, count)), first=first)
+        for first in range(0, count, size)
+    ]
     for one in batches:
         await window.enter(one)
     async with asyncio.timeout(24 * 3600), asyncio.TaskGroup() as group:

@@ -1,4 +1,5 @@
-"""Servers behind a router with a circuit breaker, in simulated time: the router answers for all requests because of one record."""
+"""Servers behind a router with a circuit breaker, in simulated time: the router answers for all
+requests because of one record."""
 
 import asyncio
 import random
@@ -6,7 +7,15 @@ from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, ModelAbilities, RecordError, Results
+from inferrun.plugins import (
+    Batch,
+    Fault,
+    FaultKind,
+    InferenceError,
+    ModelAbilities,
+    RecordError,
+    Results,
+)
 from tests.unit.runner.batches import results
 from tests.unit.runner.simulated_time import predict
 
@@ -15,10 +24,11 @@ BAD = frozenset([100, 101, 102, 103, 200, 300])
 
 
 class Router:
-    """A router in front of one worker, as vllm-router 0.1.17, sglang-router 0.3.2 and smg 1.13.0 are by default.
+    """A router in front of one worker, as vllm-router 0.1.17, sglang-router 0.3.2 and smg 1.13.0
+    are by default.
 
-    A request that fails is sent five times. Ten failures without a success in between open the breaker; 60 seconds later, a failure
-    opens it again, and three successes close it.
+    A request that fails is sent five times. Ten failures without a success in between open the
+    breaker; 60 seconds later, a failure opens it again, and three successes close it.
     """
 
     max_records: ClassVar[int | None] = 1
@@ -43,7 +53,11 @@ class Router:
             now = asyncio.get_running_loop().time()
             if self._opened_at is not None and now - self._opened_at < self.open_seconds:
                 await asyncio.sleep(0.001)
-                raise Fault(InferenceError("returned 503"), kind=FaultKind.BUSY, retry_after=self._retry_after)
+                raise Fault(
+                    InferenceError("returned 503"),
+                    kind=FaultKind.BUSY,
+                    retry_after=self._retry_after,
+                )
             if await self._ask(is_bad=batch.first in BAD):
                 return results([batch.first])
             await asyncio.sleep(0.05 * 1.5**attempt)
@@ -76,7 +90,15 @@ def test_only_the_bad_records_fail_behind_a_circuit_breaker(
     """Although it admits nothing for as long as requests are retried."""
     random.seed(1)  # of the waits between retries
     model, found = Router(is_deadly=is_deadly, retry_after=retry_after), dict[int, object]()
-    predict(model, COUNT, found, concurrency=concurrency, batch_rows=1, request_seconds=0, retry_seconds=60.0)
+    predict(
+        model,
+        COUNT,
+        found,
+        concurrency=concurrency,
+        batch_rows=1,
+        request_seconds=0,
+        retry_seconds=60.0,
+    )
     assert {index for index, one in found.items() if isinstance(one, RecordError)} == BAD
     assert all(found[index] == index for index in set(range(COUNT)) - BAD)
     assert model.deaths <= 4 * len(BAD)
@@ -84,7 +106,8 @@ def test_only_the_bad_records_fail_behind_a_circuit_breaker(
 
 
 class Busy:
-    """A server of 16 workers that take 100 ms for a request, and answers one in ten with 503 at once."""
+    """A server of 16 workers that take 100 ms for a request, and answers one in ten with 503 at
+    once."""
 
     max_records: ClassVar[int | None] = 1
     abilities = ModelAbilities()
@@ -107,7 +130,8 @@ class Busy:
 
 
 def test_a_server_that_rejects_some_requests_is_not_taken_for_one_that_admits_nothing() -> None:
-    """Everything would wait until an example is answered whenever a request is rejected twice in a row."""
+    """Everything would wait until an example is answered whenever a request is rejected twice in a
+    row."""
     shares = []
     for seed in (1, 2):
         random.seed(seed)  # of the waits between retries

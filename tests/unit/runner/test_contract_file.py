@@ -14,7 +14,11 @@ OLD = b"""{"jobId": "5be07ada", "jobName": "inf-a-5be07ada", "kserve": {"modelNa
 
 def test_a_contract_of_the_krateo_controller_is_accepted() -> None:
     contract = parse_contract(OLD)
-    assert (contract.job_id, contract.run_id, contract.kserve.model_name) == ("5be07ada", "", "iris")
+    assert (contract.job_id, contract.run_id, contract.kserve.model_name) == (
+        "5be07ada",
+        "",
+        "iris",
+    )
 
 
 @pytest.mark.parametrize(
@@ -25,12 +29,18 @@ def test_a_contract_of_the_krateo_controller_is_accepted() -> None:
         (b"[]", "", "should be an object"),
         (b"{}", "jobId", "required"),
         (b'{"jobId": 5, "jobName": "a"}', "jobId", "valid string, got '5'"),
-        (b'{"jobId": "a", "jobName": "b", "kserve": {"modelUrl": 1}}', "kserve.modelUrl", "valid string"),
+        (
+            b'{"jobId": "a", "jobName": "b", "kserve": {"modelUrl": 1}}',
+            "kserve.modelUrl",
+            "valid string",
+        ),
         (b'{"jobId": "a", "jobName": "b", "parameters": {"n": 1}}', "parameters.n", "valid string"),
         (b'{"jobId": "a", "jobName": "b", "input": []}', "input", "should be an object"),
     ],
 )
-def test_an_invalid_contract_is_reported_with_its_field(text: bytes, field: str, problem: str) -> None:
+def test_an_invalid_contract_is_reported_with_its_field(
+    text: bytes, field: str, problem: str
+) -> None:
     with pytest.raises(ContractError) as rejected:
         parse_contract(text)
     assert str(rejected.value).startswith(f"contract.json: {field}")
@@ -39,7 +49,8 @@ def test_an_invalid_contract_is_reported_with_its_field(text: bytes, field: str,
 
 def test_a_missing_contract_is_reported_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(
-        ContractError, match=r"cannot read the contract at .*/contract\.json: No such file or directory"
+        ContractError,
+        match=r"cannot read the contract at .*/contract\.json: No such file or directory",
     ):
         read_contract(tmp_path / "contract.json")
 

@@ -17,14 +17,20 @@ from tests.unit.runner.batches import decoded, file_of
 
 ROWS = 60
 TABLE = pyarrow.table(
-    {"a": [0.5 * row for row in range(ROWS)], "custom_id": [f"id {row}" for row in range(ROWS)], "b": [None, 1, 2] * 20}
+    {
+        "a": [0.5 * row for row in range(ROWS)],
+        "custom_id": [f"id {row}" for row in range(ROWS)],
+        "b": [None, 1, 2] * 20,
+    }
 )
 LIMITS = Limits()
 
 
 def arrow_file(compression: str | None = None) -> bytes:
     out = io.BytesIO()
-    with ipc.new_file(out, TABLE.schema, options=ipc.IpcWriteOptions(compression=compression)) as writer:
+    with ipc.new_file(
+        out, TABLE.schema, options=ipc.IpcWriteOptions(compression=compression)
+    ) as writer:
         writer.write_table(TABLE)
     return out.getvalue()
 
@@ -67,7 +73,11 @@ def outcome_of(record_format: RecordFormat, path: Path) -> str:
     except InputError as error:
         if error.is_retryable:
             return "is retried"
-        return "rows cannot be read" if "cannot be read as" in str(error) else "rows has another column"
+        return (
+            "rows cannot be read"
+            if "cannot be read as" in str(error)
+            else "rows has another column"
+        )
     except ValueError as error:  # a run compares the types of the columns before it reads them
         if "only numbers and booleans are allowed" not in str(error):
             raise
@@ -95,7 +105,8 @@ def test_a_damaged_file_is_an_error_of_the_input(tmp_path: Path, kind: str) -> N
 
 @pytest.mark.parametrize("rows", [6000, 1_000_000_000, 2**62])
 def test_a_batch_with_more_rows_than_values_is_rejected(tmp_path: Path, rows: int) -> None:
-    """Otherwise the memory behind the values would be sent to the model, or the process would be killed."""
+    """Otherwise the memory behind the values would be sent to the model, or the process would be
+    killed."""
     path = tmp_path / "rows.arrow"
     path.write_bytes(arrow_file().replace(struct.pack("<q", ROWS), struct.pack("<q", rows)))
     with pytest.raises(InputError, match="cannot be read as an Arrow IPC file"):
@@ -103,7 +114,9 @@ def test_a_batch_with_more_rows_than_values_is_rejected(tmp_path: Path, rows: in
 
 
 @pytest.mark.parametrize("declared", [1 << 33, 1 << 62])
-def test_a_compressed_column_that_declares_another_size_is_rejected(tmp_path: Path, declared: int) -> None:
+def test_a_compressed_column_that_declares_another_size_is_rejected(
+    tmp_path: Path, declared: int
+) -> None:
     path = tmp_path / "rows.arrow"
     whole, size = arrow_file("zstd"), struct.pack("<q", ROWS * 8)
     assert size in whole

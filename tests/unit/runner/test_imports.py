@@ -1,4 +1,5 @@
-"""What the runner's process imports: neither Temporal nor Kubernetes, and nothing that the run does not use."""
+"""What the runner's process imports: neither Temporal nor Kubernetes, and nothing that the run does
+not use."""
 
 import json
 import subprocess
@@ -31,7 +32,9 @@ print(json.dumps({"modules": sorted(sys.modules), "loaded": len(loaded)}))
 
 
 def test_a_fresh_runner_imports_nothing_of_the_control_plane() -> None:
-    done = subprocess.run([sys.executable, "-c", LOAD_EVERYTHING], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD_EVERYTHING], capture_output=True, text=True, check=True
+    )
     modules = set(json.loads(done.stdout)["modules"])
     packages = {name.partition(".")[0] for name in modules}
     assert FORBIDDEN.isdisjoint(packages)
@@ -39,16 +42,27 @@ def test_a_fresh_runner_imports_nothing_of_the_control_plane() -> None:
     assert {"aiohttp", "uvloop", "orjson", "pydantic"} <= packages
 
 
-FILES = ("runner.__main__", "runner.stores.file.input", "runner.stores.file.output", "inferrun.formats.jsonl.format")
+FILES = (
+    "runner.__main__",
+    "runner.stores.file.input",
+    "runner.stores.file.output",
+    "inferrun.formats.jsonl.format",
+)
 HEAVY = {"grpc", "obstore", "psycopg", "pyarrow"}
-"""Packages that only some stores, protocols and formats need. Each takes from 50 to 500 ms of CPU time to import."""
+"""Packages that only some stores, protocols and formats need. Each takes from 50 to 500 ms of CPU
+time to import."""
 
 
 @pytest.mark.parametrize(
     "imported",
-    [*((*FILES, f"runner.protocols.{name}.rest") for name in ("v2", "v1", "openai")), ("runner.warm_up",)],
+    [
+        *((*FILES, f"runner.protocols.{name}.rest") for name in ("v2", "v1", "openai")),
+        ("runner.warm_up",),
+    ],
 )
-def test_a_run_from_and_to_files_and_the_warm_up_import_no_client_of_a_store(imported: tuple[str, ...]) -> None:
+def test_a_run_from_and_to_files_and_the_warm_up_import_no_client_of_a_store(
+    imported: tuple[str, ...],
+) -> None:
     code = f"import sys, json, {', '.join(imported)}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert HEAVY.isdisjoint({name.partition(".")[0] for name in json.loads(done.stdout)})

@@ -1,4 +1,5 @@
-"""Requests without a response, as the sender sees them: who is blamed, and what is sent meanwhile."""
+"""Requests without a response, as the sender sees them: who is blamed, and what is sent
+meanwhile."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,7 +7,15 @@ from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, ModelAbilities, RecordError, Results
+from inferrun.plugins import (
+    Batch,
+    Fault,
+    FaultKind,
+    InferenceError,
+    ModelAbilities,
+    RecordError,
+    Results,
+)
 from tests.unit.runner.batches import results
 from tests.unit.runner.simulated_time import predict
 
@@ -45,7 +54,8 @@ LIMITS = {"request_seconds": 0.0, "batch_rows": 1, "concurrency": 1, "retry_seco
 
 
 def failed_with(model: Answering, **limits: float) -> dict[int, str]:
-    """Predict the records, and return the codes of the errors by their indexes; the others have their own predictions."""
+    """Predict the records, and return the codes of the errors by their indexes; the others have
+    their own predictions."""
     found: dict[int, object] = {}
     predict(model, model.count, found, **LIMITS | limits)
     failed = {index: one.code for index, one in found.items() if isinstance(one, RecordError)}
@@ -65,7 +75,8 @@ def assert_ends(model: Answering, message: str, **limits: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch_rows", "concurrency", "request_seconds"), [(1, 1, 0), (1, 4, 0), (100, 4, 0), (100, 1, 5)]
+    ("batch_rows", "concurrency", "request_seconds"),
+    [(1, 1, 0), (1, 4, 0), (100, 4, 0), (100, 1, 5)],
 )
 def test_a_record_that_only_times_out_costs_one_record_if_others_are_answered(
     batch_rows: int, concurrency: int, request_seconds: int
@@ -75,7 +86,11 @@ def test_a_record_that_only_times_out_costs_one_record_if_others_are_answered(
             if 217 in indexes:
                 raise Fault(InferenceError("no response within 300 s"), kind=FaultKind.TIMEOUT)
 
-    limits = {"batch_rows": batch_rows, "concurrency": concurrency, "request_seconds": request_seconds}
+    limits = {
+        "batch_rows": batch_rows,
+        "concurrency": concurrency,
+        "request_seconds": request_seconds,
+    }
     assert failed_with(Slow(), **limits) == {217: "no_response"}
 
 
@@ -105,8 +120,11 @@ def test_a_server_that_answers_nothing_any_more_ends_the_attempt(
 
 
 @pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.INVALID, FaultKind.SERVER_ERROR])
-def test_a_restarting_server_that_rejects_what_it_answered_before_costs_no_record(kind: FaultKind) -> None:
-    """Some servers reject everything until their model is loaded. Here it concerns only the record that is sent as a proof."""
+def test_a_restarting_server_that_rejects_what_it_answered_before_costs_no_record(
+    kind: FaultKind,
+) -> None:
+    """Some servers reject everything until their model is loaded. Here it concerns only the record
+    that is sent as a proof."""
 
     class Restarting(Answering):
         faults: ClassVar = [
@@ -128,8 +146,8 @@ def test_a_restarting_server_that_rejects_what_it_answered_before_costs_no_recor
 
 
 class BehindAProxy(Answering):
-    """A proxy answers 503 while the server is away: for a moment after each request with a deadly record, and until there have been
-    so many requests of one record.
+    """A proxy answers 503 while the server is away: for a moment after each request with a deadly
+    record, and until there have been so many requests of one record.
     """
 
     def __init__(self, deadly: frozenset[int] = frozenset(), *, away_for: int = 0) -> None:
@@ -153,11 +171,15 @@ class BehindAProxy(Answering):
 def test_deadly_records_in_all_first_requests_are_found_behind_a_proxy(batch_rows: int) -> None:
     """No record has been answered before."""
     deadly = frozenset(range(0, RECORDS, batch_rows))
-    failed = failed_with(BehindAProxy(deadly), batch_rows=batch_rows, concurrency=4, retry_seconds=2)
+    failed = failed_with(
+        BehindAProxy(deadly), batch_rows=batch_rows, concurrency=4, retry_seconds=2
+    )
     assert failed == dict.fromkeys(deadly, "no_response")
 
 
-def test_an_outage_at_the_start_behind_a_proxy_costs_no_record_and_leaves_the_size_of_requests_as_it_is() -> None:
+def test_an_outage_at_the_start_behind_a_proxy_costs_no_record_and_leaves_the_size_of_requests_as_it_is() -> (
+    None
+):
     model = BehindAProxy(away_for=2)
     assert failed_with(model, batch_rows=50, concurrency=2, retry_seconds=1) == {}
     assert model.sizes == {1, 50}
@@ -168,7 +190,8 @@ def test_an_outage_behind_a_proxy_that_does_not_end_ends_the_attempt() -> None:
 
 
 class OneByOne(Answering):
-    """A server that works on one request at a time, and goes on with one whose client has given up."""
+    """A server that works on one request at a time, and goes on with one whose client has given
+    up."""
 
     def __init__(self, *, slow: int, seconds: float, timeout: float) -> None:
         super().__init__()
@@ -199,7 +222,9 @@ def test_records_that_wait_behind_a_slow_one_are_not_blamed(seconds: float) -> N
     assert failed_with(model, concurrency=4, retry_seconds=0.3) == {217: "no_response"}
 
 
-def test_a_server_that_returns_a_wrong_number_of_predictions_for_every_record_ends_the_attempt() -> None:
+def test_a_server_that_returns_a_wrong_number_of_predictions_for_every_record_ends_the_attempt() -> (
+    None
+):
     """A protocol may leave it to the sender to count them."""
 
     class Forgetful(Answering):

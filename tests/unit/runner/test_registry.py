@@ -46,19 +46,25 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
     ]
 
 
-def test_a_package_must_not_reuse_a_built_in_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_must_not_reuse_a_built_in_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(tmp_path, group=registry.INPUTS, points="file = other:open_input")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(
-        ContractError, match=r"^input\.file: 'file' is provided more than once \(other:open_input, runner\."
+        ContractError,
+        match=r"^input\.file: 'file' is provided more than once \(other:open_input, runner\.",
     ):
         registry.Registry().input_store("file")
 
 
-def test_a_package_that_cannot_be_loaded_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_cannot_be_loaded_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(tmp_path, group=registry.PROTOCOLS, points="other = not_there:open_model")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(
-        ContractError, match=r"^kserve\.modelVersion: the package that provides 'other' cannot be loaded"
+        ContractError,
+        match=r"^kserve\.modelVersion: the package that provides 'other' cannot be loaded",
     ):
         registry.Registry().model_protocol("other", field="kserve.modelVersion")

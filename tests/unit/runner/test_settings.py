@@ -7,7 +7,9 @@ from runner.settings import Settings, read_settings
 
 
 def test_settings_have_defaults_and_are_read_from_the_environment() -> None:
-    settings = read_settings({"pod_uid": "u", "INFERRUN_SECONDS_LEFT": "12.5", "INFERRUN_ATTEMPT": "2", "PATH": "/bin"})
+    settings = read_settings(
+        {"pod_uid": "u", "INFERRUN_SECONDS_LEFT": "12.5", "INFERRUN_ATTEMPT": "2", "PATH": "/bin"}
+    )
     assert (settings.pod_uid, settings.seconds_left, settings.attempt) == ("u", 12.5, 2)
     assert read_settings({}) == Settings()
 
@@ -22,7 +24,11 @@ def test_an_empty_variable_is_absent() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("INFERRUN_SECONDS_LEFT", "soon"), ("INFERRUN_BATCH_ROWS", "0"), ("INFERRUN_CONCURRENCY", "5000")],
+    [
+        ("INFERRUN_SECONDS_LEFT", "soon"),
+        ("INFERRUN_BATCH_ROWS", "0"),
+        ("INFERRUN_CONCURRENCY", "5000"),
+    ],
 )
 def test_an_invalid_setting_is_reported_with_its_variable(name: str, value: str) -> None:
     with pytest.raises(ContractError, match=f"environment variable {name}: .*{value}"):

@@ -1,4 +1,5 @@
-"""The sender and servers that end at some records, restart, end at any time, and reject requests: only those records are blamed."""
+"""The sender and servers that end at some records, restart, end at any time, and reject requests:
+only those records are blamed."""
 
 import asyncio
 import random
@@ -7,7 +8,15 @@ from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, ModelAbilities, RecordError, Results
+from inferrun.plugins import (
+    Batch,
+    Fault,
+    FaultKind,
+    InferenceError,
+    ModelAbilities,
+    RecordError,
+    Results,
+)
 from tests.unit.runner.batches import results
 from tests.unit.runner.simulated_time import predict
 
@@ -25,13 +34,17 @@ class Mortal:
     max_records: ClassVar[int | None] = None
     abilities = ModelAbilities()
 
-    def __init__(self, chance: random.Random, *, poison: set[int], processes: int, kind: FaultKind) -> None:
+    def __init__(
+        self, chance: random.Random, *, poison: set[int], processes: int, kind: FaultKind
+    ) -> None:
         self._chance = chance
         self._poison = poison
         self._processes = [_Process() for _ in range(processes)]
         self._kind = kind
         self.ends = 0
-        self.restart = chance.choice([0.1, 2.0, 10.0] if kind is not FaultKind.LOST else [0.1, 20.0, 200.0])
+        self.restart = chance.choice(
+            [0.1, 2.0, 10.0] if kind is not FaultKind.LOST else [0.1, 20.0, 200.0]
+        )
         self.seconds = chance.choice([0.01, 0.3, 3.0])
         self.ends_at_random = chance.choice([0.0, 0.0, 0.003, 0.02])
 
@@ -44,7 +57,9 @@ class Mortal:
         up = [process for process in self._processes if process.back_at <= loop.time()]
         if not up:
             refused = FaultKind.UNAVAILABLE if self._kind is FaultKind.LOST else self._kind
-            raise Fault(InferenceError("away"), kind=refused, was_sent=self._kind is not FaultKind.LOST)
+            raise Fault(
+                InferenceError("away"), kind=refused, was_sent=self._kind is not FaultKind.LOST
+            )
         process, response = chance.choice(up), loop.create_future()
         process.in_flight[response] = None
         indexes = range(batch.first, batch.first + len(batch))
@@ -59,7 +74,9 @@ class Mortal:
 
     def _end(self, process: _Process) -> None:
         self.ends += 1
-        process.back_at = asyncio.get_running_loop().time() + self.restart * self._chance.uniform(0.5, 1.5)
+        process.back_at = asyncio.get_running_loop().time() + self.restart * self._chance.uniform(
+            0.5, 1.5
+        )
         for response in list(process.in_flight):
             if not response.done():
                 response.set_exception(Fault(InferenceError("lost"), kind=self._kind))
@@ -97,13 +114,23 @@ def test_only_records_that_end_the_server_are_blamed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 16])
-def test_requests_that_were_lost_with_a_record_are_sent_when_the_server_is_back(concurrency: int) -> None:
+def test_requests_that_were_lost_with_a_record_are_sent_when_the_server_is_back(
+    concurrency: int,
+) -> None:
     """However long it took to find the record."""
     random.seed(1)  # of the waits between retries
     model = Mortal(random.Random(1), poison={25}, processes=1, kind=FaultKind.LOST)  # noqa: S311  not for security
     model.restart, model.seconds, model.ends_at_random = 1.5, 0.3, 0.0
     found: dict[int, object] = {}
-    predict(model, 40, found, concurrency=concurrency, batch_rows=1, request_seconds=0, retry_seconds=0.6)
+    predict(
+        model,
+        40,
+        found,
+        concurrency=concurrency,
+        batch_rows=1,
+        request_seconds=0,
+        retry_seconds=0.6,
+    )
     assert {index for index, one in found.items() if isinstance(one, RecordError)} == {25}
     assert len(found) == 40
     assert model.ends <= 10

@@ -1,4 +1,5 @@
-"""Results in formats with columns: what is written can be read by other programs, and by a run that retries."""
+"""Results in formats with columns: what is written can be read by other programs, and by a run that
+retries."""
 
 import csv
 import io
@@ -45,10 +46,14 @@ class Written(Protocol):
     def abilities(self) -> FormatAbilities:
         """Whether its results are typed."""
 
-    def writer(self, out: io.BytesIO, errors: io.BytesIO, *, schema: pyarrow.Schema | None = None) -> ResultWriter:
+    def writer(
+        self, out: io.BytesIO, errors: io.BytesIO, *, schema: pyarrow.Schema | None = None
+    ) -> ResultWriter:
         """Return a writer."""
 
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:
+    def read_results(
+        self, results: BinaryIO, errors: BinaryIO | None = None
+    ) -> Iterator[StoredResult]:
         """Yield the rows."""
 
 
@@ -65,10 +70,14 @@ def schema_of(batch: dict[str, Any], predicted: str) -> pyarrow.Schema:
     records = texts(*[0] * len(batch.get("ids") or [0]))
     key, copied = columns_of(Block(records, **batch))
     kind = parse_type(predicted)
-    return result_schema(key=key, copied=copied, predicted=kind, types={}, is_flat=False, field="output.file").arrow
+    return result_schema(
+        key=key, copied=copied, predicted=kind, types={}, is_flat=False, field="output.file"
+    ).arrow
 
 
-def written(form: Written, *results: Results, predicted: str = "json", **batch: Any) -> tuple[bytes, bytes]:
+def written(
+    form: Written, *results: Results, predicted: str = "json", **batch: Any
+) -> tuple[bytes, bytes]:
     out, errors = io.BytesIO(), io.BytesIO()
     is_typed = form.abilities.has_typed_results
     writer = form.writer(out, errors, schema=schema_of(batch, predicted) if is_typed else None)
@@ -82,7 +91,11 @@ def written(form: Written, *results: Results, predicted: str = "json", **batch: 
 
 
 def predictions(form: Written, content: bytes) -> dict[int, bytes]:
-    return {row.index: row.prediction for row in form.read_results(io.BytesIO(content)) if row.error is None}
+    return {
+        row.index: row.prediction
+        for row in form.read_results(io.BytesIO(content))
+        if row.error is None
+    }
 
 
 for_each_form = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
@@ -148,7 +161,10 @@ def test_bytes_that_are_no_text_are_a_column_of_bytes() -> None:
     for value, other, found, kind in cases:
         assert type_of([value, other]) == parse_type(kind)
         content, _ = written(PARQUET, Results(texts(value, other)), predicted=kind)
-        assert parquet.read_table(pyarrow.BufferReader(content)).column("prediction").to_pylist() == found
+        assert (
+            parquet.read_table(pyarrow.BufferReader(content)).column("prediction").to_pylist()
+            == found
+        )
 
 
 @pytest.mark.parametrize("form", READABLE, ids=lambda form: form.results_suffix)
@@ -156,7 +172,10 @@ def test_results_can_be_read_again_with_ids_columns_and_errors(form: Written) ->
     results = Results(texts("a", None, [1.5]), {1: REJECTED})
     copied = [b'"n":1,"city":"Rome"', b'"n":null,"city":""', b'"n":{"a":[1]},"city":"1"']
     content, errors = written(
-        form, results, ids=["a", 5, "5"] if form is not PARQUET else ["a", "b", "5"], copied=JsonRecords(copied)
+        form,
+        results,
+        ids=["a", 5, "5"] if form is not PARQUET else ["a", "b", "5"],
+        copied=JsonRecords(copied),
     )
     rows = list(form.read_results(io.BytesIO(content), io.BytesIO(errors)))
     assert [(row.index, row.prediction, row.error) for row in rows] == [
@@ -165,7 +184,9 @@ def test_results_can_be_read_again_with_ids_columns_and_errors(form: Written) ->
         (9, b"[1.5]", None),
     ]
     assert [str(row.custom_id) for row in rows][::2] == ["a", "5"]
-    assert [orjson.loads(b"{%b}" % row.copied) for row in rows] == [orjson.loads(b"{%b}" % one) for one in copied]
+    assert [orjson.loads(b"{%b}" % row.copied) for row in rows] == [
+        orjson.loads(b"{%b}" % one) for one in copied
+    ]
 
 
 def test_pieces_of_a_csv_file_may_have_different_columns() -> None:
@@ -173,14 +194,21 @@ def test_pieces_of_a_csv_file_may_have_different_columns() -> None:
     writer = form.writer(out, io.BytesIO())
     for first, copied in enumerate((b"", b'"a":1', b'"b":"x, y"')):
         one = Results(texts(first + 0.5))
-        writer.write(Batch(first=first, records=one.values, copied=JsonRecords([copied]) if copied else None), one)
+        writer.write(
+            Batch(
+                first=first, records=one.values, copied=JsonRecords([copied]) if copied else None
+            ),
+            one,
+        )
     writer.close()
     assert predictions(form, out.getvalue()) == {0: b"0.5", 1: b"1.5", 2: b"2.5"}
     assert out.getvalue().splitlines()[0] == b"index,a,b,prediction,error"
 
 
 @for_each_form
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"ARROW1\0\0", b"a,b\n1,2\n", b"index,prediction,error\n1"])
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"ARROW1\0\0", b"a,b\n1,2\n", b"index,prediction,error\n1"]
+)
 def test_other_files_are_not_taken_for_results(form: Written, content: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):
         predictions(form, content)
@@ -188,7 +216,9 @@ def test_other_files_are_not_taken_for_results(form: Written, content: bytes) ->
 
 def test_csv_has_a_header_and_a_line_per_record() -> None:
     results = Results(texts([0.5, 1.0], "a, b"), {})
-    content, _ = written(CSV, results, ids=["a", 5], copied=JsonRecords([b'"city":"Rome"', b'"n":2']))
+    content, _ = written(
+        CSV, results, ids=["a", 5], copied=JsonRecords([b'"city":"Rome"', b'"n":2'])
+    )
     assert content.decode().splitlines()[0] == "index,custom_id,city,n,prediction,error"
     assert list(csv.reader(io.StringIO(content.decode())))[1:] == [
         ["7", "a", "Rome", "", "[0.5,1.0]", ""],
@@ -226,7 +256,10 @@ def test_a_copied_value_that_has_no_text_is_an_error_of_its_record(form: Written
     days = pyarrow.record_batch({"day": pyarrow.array([0, 10**8], pyarrow.date32())})
     content, errors = written(form, Results(texts(1, 2)), copied=ArrowRecords(days))
     rows = list(form.read_results(io.BytesIO(content)))
-    assert [(row.copied, row.prediction) for row in rows] == [(b'"day":"1970-01-01"', b"1"), (b'"day":null', b"")]
+    assert [(row.copied, row.prediction) for row in rows] == [
+        (b'"day":"1970-01-01"', b"1"),
+        (b'"day":null', b""),
+    ]
     assert rows[1].error is not None
     assert (rows[1].error.code, len(errors.splitlines())) == ("invalid_input", 1)
 

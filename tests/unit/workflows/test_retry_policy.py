@@ -8,12 +8,22 @@ from workflows.retry_policy import StepKind, check_disruptions, next_step
 
 FAILED = Verdict(kind=VerdictKind.FAILED, reason=Reason.INFERENCE_FAILED, message="exit code 4")
 FINAL = FAILED.model_copy(update={"reason": Reason.INVALID_CONTRACT, "may_retry": False})
-CHECKED = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.DRY_RUN_SUCCEEDED, message="dry run: checked")
+CHECKED = Verdict(
+    kind=VerdictKind.SUCCEEDED, reason=Reason.DRY_RUN_SUCCEEDED, message="dry run: checked"
+)
 SUCCEEDED = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
-NEVER_RAN = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED, message="it waited")
-NODE_LOST = Verdict(kind=VerdictKind.NODE_LOST, reason=Reason.NODE_LOST, message="its node does not respond")
-OUT_OF_TIME = Verdict(kind=VerdictKind.OUT_OF_TIME, reason=Reason.DEADLINE_EXCEEDED, message="the deadline")
-JOB_GONE = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
+NEVER_RAN = Verdict(
+    kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED, message="it waited"
+)
+NODE_LOST = Verdict(
+    kind=VerdictKind.NODE_LOST, reason=Reason.NODE_LOST, message="its node does not respond"
+)
+OUT_OF_TIME = Verdict(
+    kind=VerdictKind.OUT_OF_TIME, reason=Reason.DEADLINE_EXCEEDED, message="the deadline"
+)
+JOB_GONE = Verdict(
+    kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted"
+)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +72,16 @@ def test_the_next_step(
 
 def test_a_retry_for_which_no_time_is_left_is_reported_with_the_last_failure() -> None:
     step = next_step(FAILED, attempt=1, backoff_limit=2, seconds_left=0.5)
-    assert step.message == "no time is left for another attempt; the last one ended with: exit code 4"
+    assert (
+        step.message == "no time is left for another attempt; the last one ended with: exit code 4"
+    )
 
 
 def test_the_back_off_starts_at_10_seconds_and_doubles_up_to_six_minutes() -> None:
-    steps = [next_step(FAILED, attempt=one, backoff_limit=101, seconds_left=None) for one in (*range(1, 9), 101)]
+    steps = [
+        next_step(FAILED, attempt=one, backoff_limit=101, seconds_left=None)
+        for one in (*range(1, 9), 101)
+    ]
     assert [step.delay for step in steps] == [10, 20, 40, 80, 160, 320, 360, 360, 360]
 
 
@@ -86,9 +101,20 @@ def test_more_disruptions_than_allowed_fail_the_run(*, count: int, is_too_often:
 
 def test_the_last_of_too_many_disruptions_is_still_known_and_may_have_committed() -> None:
     """The output is looked for before the run fails."""
-    update = {"is_unclear": True, "pod_name": "inf-iris-1-a", "exit_code": 137, "finished_at": "2026-11-21T08:00:00Z"}
-    ended = Verdict(kind=VerdictKind.DISRUPTED, reason=Reason.DISRUPTED, message="deleted").model_copy(update=update)
+    update = {
+        "is_unclear": True,
+        "pod_name": "inf-iris-1-a",
+        "exit_code": 137,
+        "finished_at": "2026-11-21T08:00:00Z",
+    }
+    ended = Verdict(
+        kind=VerdictKind.DISRUPTED, reason=Reason.DISRUPTED, message="deleted"
+    ).model_copy(update=update)
     verdict = check_disruptions(1, limit=0, ended=ended)
     assert verdict is not None
-    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.DISRUPTED_TOO_OFTEN, False)
+    assert (verdict.kind, verdict.reason, verdict.may_retry) == (
+        VerdictKind.FAILED,
+        Reason.DISRUPTED_TOO_OFTEN,
+        False,
+    )
     assert {key: getattr(verdict, key) for key in update} == update

@@ -1,7 +1,9 @@
-"""Stores for SQLite, as a third-party package would provide them. Label: `sqlite{path, table}`, a database file on a claim.
+"""Stores for SQLite, as a third-party package would provide them. Label: `sqlite{path, table}`, a
+database file on a claim.
 
-The column `id` orders the rows of the input table; all other columns are numbers. In the output, the predictions, chunks and
-commits are rows with a primary key, so the first attempt to insert them wins.
+The column `id` orders the rows of the input table; all other columns are numbers. In the output,
+the predictions, chunks and commits are rows with a primary key, so the first attempt to insert them
+wins.
 """
 
 import hashlib
@@ -64,7 +66,10 @@ class SqliteSource:
         """Divide the rows into ranges."""
         size, total = self._limits.chunk_bytes or _ROWS_PER_CHUNK, self._count()
         ranges = ((start, min(start + size, total)) for start in range(0, total, size))
-        chunks = tuple(Chunk(index, 0, start, end, start, end - start) for index, (start, end) in enumerate(ranges))
+        chunks = tuple(
+            Chunk(index, 0, start, end, start, end - start)
+            for index, (start, end) in enumerate(ranges)
+        )
         return InputPlan(self.fingerprint, chunks)
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
@@ -74,7 +79,9 @@ class SqliteSource:
             query = f"select * from {self._table} order by id limit ? offset ?"  # noqa: S608  validated as a name
             rows = [list(row[1:]) for row in self._connection.execute(query, (count, start))]
             if not all(isinstance(value, (int, float)) for row in rows for value in row):
-                raise InputError(f"input.sqlite.table: {self._table} contains a value that is not a number")
+                raise InputError(
+                    f"input.sqlite.table: {self._table} contains a value that is not a number"
+                )
             yield Block(JsonRecords([json.dumps(row).encode() for row in rows]))
 
     def verify(self) -> None:
@@ -108,13 +115,16 @@ class SqliteOutput:
         query = "select number, completed, failed from chunk where run = ?"
         rows = self._connection.execute(query, (self._run,)).fetchall()
         committed = {
-            number: ChunkCommit(ResultCounts(completed, failed), won=False) for number, completed, failed in rows
+            number: ChunkCommit(ResultCounts(completed, failed), won=False)
+            for number, completed, failed in rows
         }
         return Checkpoint(self._plan(), committed, self._committed_run())
 
     async def begin(self, plan: InputPlan) -> InputPlan:
         """Store the plan unless there is one."""
-        chunks = json.dumps([[one.unit, one.start, one.end, one.first, one.records] for one in plan.chunks])
+        chunks = json.dumps(
+            [[one.unit, one.start, one.end, one.first, one.records] for one in plan.chunks]
+        )
         with self._connection:
             values = (self._run, plan.fingerprint, chunks)
             self._connection.execute("insert or ignore into run values (?, ?, ?)", values)
@@ -126,7 +136,9 @@ class SqliteOutput:
         if row is None:
             return None
         fingerprint, chunks = row
-        return InputPlan(fingerprint, tuple(Chunk(index, *one) for index, one in enumerate(json.loads(chunks))))
+        return InputPlan(
+            fingerprint, tuple(Chunk(index, *one) for index, one in enumerate(json.loads(chunks)))
+        )
 
     def writer(self, chunk: Chunk) -> "SqliteWriter":
         """Hold the results of a chunk until its commit."""
@@ -151,7 +163,9 @@ class SqliteOutput:
         """Insert a row without a total in place of the commit, unless there is one."""
         self._connection.executescript(_TABLES)
         with self._connection:
-            self._connection.execute("insert or ignore into done values (?, null, 0, 0)", (self._run,))
+            self._connection.execute(
+                "insert or ignore into done values (?, null, 0, 0)", (self._run,)
+            )
         return self._committed_run()
 
     def _committed_run(self) -> CommittedRun | None:
@@ -160,7 +174,9 @@ class SqliteOutput:
         if row is None:
             return None
         total, completed, failed = row
-        return CommittedRun(total=total, completed=completed, failed=failed, output=Output(location=str(self._path)))
+        return CommittedRun(
+            total=total, completed=completed, failed=failed, output=Output(location=str(self._path))
+        )
 
 
 class SqliteWriter:

@@ -1,7 +1,9 @@
-"""A protocol as a third-party package would provide it: `lines`, one line of JSON per record over a TCP connection per request.
+"""A protocol as a third-party package would provide it: `lines`, one line of JSON per record over a
+TCP connection per request.
 
-A request is a line `{"model": …, "records": n}` and n lines with one record each. The response is n lines with one prediction each,
-or a line `{"error": …}` with `rejected`, `busy`, `missing` or `failed`. `modelUrl` is host and port.
+A request is a line `{"model": …, "records": n}` and n lines with one record each. The response is n
+lines with one prediction each, or a line `{"error": …}` with `rejected`, `busy`, `missing` or
+`failed`. `modelUrl` is host and port.
 """
 
 import asyncio
@@ -82,26 +84,38 @@ class Lines:
         try:
             return await asyncio.open_connection(self._host, self._port)
         except socket.gaierror as error:
-            raise self._fault(f"cannot resolve host name {self._host!r}", FaultKind.UNAVAILABLE) from error
+            raise self._fault(
+                f"cannot resolve host name {self._host!r}", FaultKind.UNAVAILABLE
+            ) from error
         except OSError as error:
-            raise self._fault("cannot connect; check kserve.modelUrl", FaultKind.UNAVAILABLE) from error
+            raise self._fault(
+                "cannot connect; check kserve.modelUrl", FaultKind.UNAVAILABLE
+            ) from error
 
     def _results(self, body: bytes, records: int) -> Results:
         try:
             values: list[Json] = [json.loads(line) for line in body.splitlines()]
         except ValueError as error:
-            raise self._fault("the response is something else than lines of JSON", FaultKind.INVALID) from error
+            raise self._fault(
+                "the response is something else than lines of JSON", FaultKind.INVALID
+            ) from error
         if len(values) == 1 and isinstance(values[0], dict) and "error" in values[0]:
             kind = _KINDS.get(str(values[0]["error"]), FaultKind.SERVER_ERROR)
             raise self._fault(f"the server says {kind}", kind)
         if len(values) != records:
-            raise self._fault(f"the response has {len(values)} predictions for {records} records", FaultKind.INVALID)
+            raise self._fault(
+                f"the response has {len(values)} predictions for {records} records",
+                FaultKind.INVALID,
+            )
         errors = {
             at: RecordError("invalid_prediction", f"the model returned {value}")
             for at, value in enumerate(values)
             if value is None or (isinstance(value, float) and not math.isfinite(value))
         }
-        texts = [b"null" if at in errors else json.dumps(value).encode() for at, value in enumerate(values)]
+        texts = [
+            b"null" if at in errors else json.dumps(value).encode()
+            for at, value in enumerate(values)
+        ]
         return Results(JsonRecords(texts), errors)
 
     def _fault(self, text: str, kind: FaultKind) -> Fault:
@@ -129,5 +143,7 @@ async def open_lines(model: Model, context: ModelContext) -> AsyncIterator[Lines
     except ValueError:
         host, port = "", 0
     if not host or not port or "://" in given:
-        raise ContractError("kserve.modelUrl: the protocol lines needs host and port, such as model.team:9000")
+        raise ContractError(
+            "kserve.modelUrl: the protocol lines needs host and port, such as model.team:9000"
+        )
     yield Lines(model.model_name, host, port, context.limits)

@@ -1,5 +1,6 @@
-"""Reads the contract and behaves according to its parameters: `probe` its privileges, `sleep`, `ignore` SIGTERM or exit
-with the code `stopped`, use `memory` (MiB), print `lines` of progress, `say`, `exit`."""
+"""Reads the contract and behaves according to its parameters: `probe` its privileges, `sleep`,
+`ignore` SIGTERM or exit with the code `stopped`, use `memory` (MiB), print `lines` of progress,
+`say`, `exit`."""
 
 import json
 import os
@@ -14,7 +15,11 @@ if parameters.get("ignore") == "yes":
 if "stopped" in parameters:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(int(parameters["stopped"])))
 if parameters.get("probe") == "yes":
-    status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
+    status = dict(
+        line.split(":\t", 1)
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if ":\t" in line
+    )
     seen = {
         "token": Path("/var/run/secrets/kubernetes.io/serviceaccount/token").exists(),
         "user": os.getuid(),
@@ -26,7 +31,11 @@ print(f"sleeps for {parameters.get('sleep', '0')} s", flush=True)  # noqa: T201
 ballast = bytearray(int(parameters.get("memory", "0")) << 20)
 ballast[::4096] = b"x" * len(ballast[::4096])
 for number in range(int(parameters.get("lines", "0"))):
-    progress = {"event": "progress", "records": {"total": 1, "completed": number, "failed": 0}, "padding": "x" * 900}
+    progress = {
+        "event": "progress",
+        "records": {"total": 1, "completed": number, "failed": 0},
+        "padding": "x" * 900,
+    }
     print(json.dumps(progress))  # noqa: T201
 time.sleep(float(parameters.get("sleep", "0")))
 if "say" in parameters:

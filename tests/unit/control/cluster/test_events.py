@@ -17,7 +17,9 @@ class CountingServer(KubeClient):
         self.names: list[str] = []
         self._failures = list(failures)
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, **params: str
+    ) -> Object:
         self.names.append(body["metadata"]["name"])
         if self._failures:
             raise self._failures.pop(0)
@@ -39,7 +41,9 @@ async def test_the_same_event_has_the_same_name_and_exists_already() -> None:
     assert again.names == server.names[:1]
 
 
-async def test_an_event_that_could_not_be_created_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_event_that_could_not_be_created_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level("INFO"):
         await record(EventRecorder(CountingServer(Overloaded("busy")), reporter="tests"), "one")
     assert [log.message for log in caplog.records] == ["an Event was not created"]

@@ -25,9 +25,16 @@ class LargeEvents(StoredObjects):
     """A page of Events that is not read."""
 
     async def page(
-        self, resource: Resource, namespace: str | None = None, *, max_bytes: int | None = None, **params: str
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        max_bytes: int | None = None,
+        **params: str,
     ) -> Page:
-        raise PageTooLarge(f"{resource.plural} of {namespace} have more than {max_bytes} bytes: {params}")
+        raise PageTooLarge(
+            f"{resource.plural} of {namespace} have more than {max_bytes} bytes: {params}"
+        )
 
 
 class ManyObjects(StoredObjects):
@@ -37,7 +44,7 @@ class ManyObjects(StoredObjects):
         super().__init__()
         self._items = [item] * count
 
-    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:  # noqa: ARG002
+    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
         return {"items": self._items}
 
 
@@ -46,22 +53,27 @@ async def test_events_that_are_too_large_say_nothing() -> None:
 
 
 class NumberedEvents(StoredObjects):
-    """As many Events as a page may have, in the order of their names, in which the time of the first occurrence comes last."""
+    """As many Events as a page may have, in the order of their names, in which the time of the
+    first occurrence comes last."""
 
     async def page(
         self,
-        resource: Resource,  # noqa: ARG002
-        namespace: str | None = None,  # noqa: ARG002
+        resource: Resource,
+        namespace: str | None = None,
         *,
-        max_bytes: int | None = None,  # noqa: ARG002
+        max_bytes: int | None = None,
         **params: str,
     ) -> Page:
-        found = [{"metadata": {"name": f"pod.{number:x}"}, "message": f"{number}"} for number in range(100)]
+        found = [
+            {"metadata": {"name": f"pod.{number:x}"}, "message": f"{number}"}
+            for number in range(100)
+        ]
         return Page(version="1", items=found[: int(params["limit"])])
 
 
 async def test_the_newest_of_many_events_is_read() -> None:
-    """Kubelet, scheduler and autoscaler may each create about forty Events on one Pod before the first of them expires."""
+    """Kubelet, scheduler and autoscaler may each create about forty Events on one Pod before the
+    first of them expires."""
     events = await list_events(NumberedEvents(), "team", {"metadata": {"uid": "u"}})
     assert events[-1]["message"] == "99"
 
@@ -69,7 +81,9 @@ async def test_the_newest_of_many_events_is_read() -> None:
 async def test_of_listed_pods_only_what_rules_read_is_kept() -> None:
     pod = live_pod()
     pod["metadata"]["labels"] |= {f"label-{number}": "" for number in range(1000)}
-    pods, others = await list_pods_and_others(ManyObjects(pod, count=3), "team", JOB_UID, shape="other")
+    pods, others = await list_pods_and_others(
+        ManyObjects(pod, count=3), "team", JOB_UID, shape="other"
+    )
     assert (len(pods), len(others)) == (0, 3)
     assert len(others[0]["metadata"]["labels"]) < 5
 
@@ -90,12 +104,12 @@ class Denying(StoredObjects):
 
     async def patch(
         self,
-        resource: Resource,  # noqa: ARG002
-        namespace: str | None,  # noqa: ARG002
-        name: str,  # noqa: ARG002
-        body: Object,  # noqa: ARG002
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Object,
         *,
-        sub: str | None = None,  # noqa: ARG002
+        sub: str | None = None,
     ) -> Object:
         raise self._error
 

@@ -17,7 +17,9 @@ KEY = SigningKey()
 def job(*, launch: int = 1) -> Json:
     compiled = CompiledRun("inf-iris-5be07ada", '{"jobName":"x"}', snapshot())
     return signed(
-        manifests.job(RUN, compiled, installation="i", launch=launch, attempt=1, seconds_left=60), run=RUN, key=KEY
+        manifests.job(RUN, compiled, installation="i", launch=launch, attempt=1, seconds_left=60),
+        run=RUN,
+        key=KEY,
     )
 
 
@@ -34,7 +36,10 @@ def test_the_signer_of_an_object_is_the_key_of_the_process_that_created_it() -> 
 def test_what_a_webhook_changes_in_a_job_leaves_its_signature_valid() -> None:
     changed = job()
     changed["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "default"
-    changed["spec"]["template"]["spec"] |= {"priorityClassName": "low", "imagePullSecrets": [{"name": "mirror"}]}
+    changed["spec"]["template"]["spec"] |= {
+        "priorityClassName": "low",
+        "imagePullSecrets": [{"name": "mirror"}],
+    }
     changed["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
     assert signer_of_object(changed, run=RUN) == KEY.signer
 
@@ -58,19 +63,27 @@ def test_a_signature_is_not_valid_for_other_texts(key: str) -> None:
     changed["data"] = {**changed["data"], key: changed["data"][key] + " "}
     assert signer_of_object(changed, run=RUN) == ""
     assert (
-        signer_of_object({**config_map(), "data": {**config_map()["data"], "ca.crt": "added"}}, run=RUN) == KEY.signer
+        signer_of_object(
+            {**config_map(), "data": {**config_map()["data"], "ca.crt": "added"}}, run=RUN
+        )
+        == KEY.signer
     )
 
 
-@pytest.mark.parametrize("given", ["", ".", "forged", "x.y", "SIGNER.", "SIGNER.AAAA", "ä.ö", ".SIGNER"])
+@pytest.mark.parametrize(
+    "given", ["", ".", "forged", "x.y", "SIGNER.", "SIGNER.AAAA", "ä.ö", ".SIGNER"]
+)
 def test_garbage_is_no_signature(given: str) -> None:
     forged = job()
-    forged["metadata"]["annotations"]["inferrun.dev/signature"] = given.replace("SIGNER", KEY.signer)
+    forged["metadata"]["annotations"]["inferrun.dev/signature"] = given.replace(
+        "SIGNER", KEY.signer
+    )
     assert signer_of_object(forged, run=RUN) == ""
 
 
 @pytest.mark.parametrize("annotations", [None, {}])
-def test_an_object_without_annotations_is_not_signed(annotations: Any) -> None:  # Any: as the API server sends it
+# Any: as the API server sends it
+def test_an_object_without_annotations_is_not_signed(annotations: Any) -> None:
     forged = job()
     forged["metadata"]["annotations"] = annotations
     assert signer_of_object(forged, run=RUN) == ""

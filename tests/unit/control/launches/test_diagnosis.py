@@ -25,7 +25,8 @@ def wait_of(
     seen: str = "",
     changed: Json | None = None,
 ) -> Wait:
-    """Of untrimmed and trimmed objects: both must give the same. `named`: the namespaces that the references to Secrets name."""
+    """Of untrimmed and trimmed objects: both must give the same. `named`: the namespaces that the
+    references to Secrets name."""
     a_job, given = by or job(), events or []
     if named:
         text = named if isinstance(named, str) else json.dumps(named)
@@ -43,7 +44,9 @@ def wait_of(
     wait = diagnose(a_job, of, given, now=NOW, seen=seen, changed=others)
     kept_job, kept_events = trim_job(a_job), list(trim_events(given))
     assert kept_job is not None
-    assert diagnose(kept_job, kept_pod, kept_events, now=NOW, seen=seen, changed=kept_others) == wait
+    assert (
+        diagnose(kept_job, kept_pod, kept_events, now=NOW, seen=seen, changed=kept_others) == wait
+    )
     return wait
 
 
@@ -80,13 +83,19 @@ def test_an_exceeded_quota_is_reported_with_its_numbers() -> None:
 
 
 def test_a_quota_that_counts_ended_pods_is_told_from_others() -> None:
-    words = "exceeded quota: small, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
+    words = (
+        "exceeded quota: small, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
+    )
     assert without_pod(job(), event("FailedCreate", words)).lacks_room
-    assert not without_pod(job(), event("FailedCreate", words.replace("count/pods", "pods"))).lacks_room
+    assert not without_pod(
+        job(), event("FailedCreate", words.replace("count/pods", "pods"))
+    ).lacks_room
 
 
 def test_a_quota_that_counts_ended_pods_is_reported_with_what_to_do() -> None:
-    words = "exceeded quota: small, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
+    words = (
+        "exceeded quota: small, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
+    )
     message = without_pod(job(), event("FailedCreate", words)).message
     assert "used: count/pods=1, limited: count/pods=1" in message
     assert "also counts Pods that have ended" in message
@@ -103,19 +112,32 @@ def test_a_rejected_pod_is_reported_with_the_api_servers_message() -> None:
 
 def test_the_latest_rejection_is_reported() -> None:
     wait = without_pod(
-        job(), event("FailedCreate", "exceeded quota: new", age=1), event("FailedCreate", "other", age=50)
+        job(),
+        event("FailedCreate", "exceeded quota: new", age=1),
+        event("FailedCreate", "other", age=50),
     )
     assert wait.reason is Reason.QUOTA_EXCEEDED
 
 
 def test_an_event_series_is_dated_by_its_last_occurrence() -> None:
-    series = {**event("FailedCreate", "exceeded quota: a", age=900), "series": {"lastObservedTime": at(0)}}
-    assert without_pod(job(), event("FailedCreate", "other", age=5), series).reason is Reason.QUOTA_EXCEEDED
+    series = {
+        **event("FailedCreate", "exceeded quota: a", age=900),
+        "series": {"lastObservedTime": at(0)},
+    }
+    assert (
+        without_pod(job(), event("FailedCreate", "other", age=5), series).reason
+        is Reason.QUOTA_EXCEEDED
+    )
 
 
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff"])
-def test_a_failed_image_pull_is_reported_with_the_image_the_registrys_message_and_the_fix(reason: str) -> None:
-    events = [event("Failed", 'Failed to pull image "own:1": manifest unknown'), event("Failed", "Error: ErrImagePull")]
+def test_a_failed_image_pull_is_reported_with_the_image_the_registrys_message_and_the_fix(
+    reason: str,
+) -> None:
+    events = [
+        event("Failed", 'Failed to pull image "own:1": manifest unknown'),
+        event("Failed", "Error: ErrImagePull"),
+    ]
     wait = wait_of(pod(waiting(reason, "Back-off pulling image")), events)
     assert (wait.reason, wait.is_warning) == (Reason.IMAGE_PULL_FAILED, True)
     assert "image 'registry/own:1' cannot be pulled" in wait.message
@@ -132,7 +154,11 @@ def test_without_events_the_kubelets_message_is_reported_with_the_image_of_our_c
 
 
 def test_a_pull_that_fails_for_lack_of_a_secret_names_the_secret_and_the_copy_command() -> None:
-    events = [event("FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (pull)")]
+    events = [
+        event(
+            "FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (pull)"
+        )
+    ]
     wait = wait_of(pulling_with_secret("ErrImagePull"), events, named={"pull": "shared"})
     assert (wait.reason, wait.is_warning) == (Reason.IMAGE_PULL_SECRET_NOT_FOUND, True)
     assert "Secret 'pull' does not exist in namespace models" in wait.message
@@ -140,11 +166,17 @@ def test_a_pull_that_fails_for_lack_of_a_secret_names_the_secret_and_the_copy_co
 
 
 def test_a_missing_pull_secret_is_ignored_while_the_pull_has_not_failed() -> None:
-    events = [event("FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (pull)")]
+    events = [
+        event(
+            "FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (pull)"
+        )
+    ]
     assert wait_of(pulling_with_secret("ContainerCreating"), events).reason is Reason.POD_SCHEDULED
 
 
-@pytest.mark.parametrize(("age", "reason"), [(19, Reason.POD_SCHEDULED), (25, Reason.IMAGE_PULLING)])
+@pytest.mark.parametrize(
+    ("age", "reason"), [(19, Reason.POD_SCHEDULED), (25, Reason.IMAGE_PULLING)]
+)
 def test_a_slow_pull_is_reported(age: int, reason: Reason) -> None:
     wait = wait_of(pod(waiting("ContainerCreating"), age=age), [event("Pulling", "Pulling image")])
     assert wait.reason is reason
@@ -163,14 +195,17 @@ def test_an_unschedulable_pod_is_reported_with_the_schedulers_message() -> None:
 
 
 def test_a_missing_claim_is_reported_by_name() -> None:
-    wait = wait_of(unscheduled('0/1 nodes are available: persistentvolumeclaim "rows" not found. not found'))
+    wait = wait_of(
+        unscheduled('0/1 nodes are available: persistentvolumeclaim "rows" not found. not found')
+    )
     assert (wait.reason, wait.is_warning) == (Reason.CLAIM_NOT_FOUND, True)
     assert "PersistentVolumeClaim 'rows' does not exist in the run's namespace" in wait.message
 
 
 ENDPOINTS = {"iris-endpoint": "demo-system"}
 NO_SECRET = event(
-    "FailedMount", 'MountVolume.SetUp failed for volume "endpoint-input" : secret "iris-endpoint" not found'
+    "FailedMount",
+    'MountVolume.SetUp failed for volume "endpoint-input" : secret "iris-endpoint" not found',
 )
 
 
@@ -193,20 +228,41 @@ def test_a_malformed_annotation_names_no_namespaces(text: str) -> None:
 def test_the_copy_command_quotes_names_that_a_shell_would_interpret(hostile: str) -> None:
     command = copy_command(hostile, hostile)
     shown = one_line(hostile)
-    assert shlex.split(command) == ["inferrun", "copy-secret", shown, "--from", shown, "--to", "models"]
+    assert shlex.split(command) == [
+        "inferrun",
+        "copy-secret",
+        shown,
+        "--from",
+        shown,
+        "--to",
+        "models",
+    ]
 
 
-@pytest.mark.parametrize("secret", ["a\x1b[", "a\x9b", "a\x1b]", "a\x1b", "a\x1b[31", "a\x1b(", "a\x1b[m'"])
-@pytest.mark.parametrize("named", ["; reboot; ", "'; reboot; '", "\x07; reboot #", "\x1b[; reboot #"])
+@pytest.mark.parametrize(
+    "secret", ["a\x1b[", "a\x9b", "a\x1b]", "a\x1b", "a\x1b[31", "a\x1b(", "a\x1b[m'"]
+)
+@pytest.mark.parametrize(
+    "named", ["; reboot; ", "'; reboot; '", "\x07; reboot #", "\x1b[; reboot #"]
+)
 def test_an_escape_sequence_takes_no_quotation_mark_with_it(secret: str, named: str) -> None:
-    """Users can write Events about their Pods, and the annotation of their Job that names namespaces."""
+    """Users can write Events about their Pods, and the annotation of their Job that names
+    namespaces."""
     words = shlex.split(copy_command(secret, named))
-    assert words[:2] + words[3:4] + words[5:] == ["inferrun", "copy-secret", "--from", "--to", "models"]
+    assert words[:2] + words[3:4] + words[5:] == [
+        "inferrun",
+        "copy-secret",
+        "--from",
+        "--to",
+        "models",
+    ]
 
 
 def copy_command(secret: str, named: str) -> str:
     """As the status shows it."""
-    return one_line(missing_secret(secret, namespace="models", named=named)).split("automatically: ")[1]
+    return one_line(missing_secret(secret, namespace="models", named=named)).split(
+        "automatically: "
+    )[1]
 
 
 @pytest.mark.parametrize("named", ["", "models"])
@@ -221,7 +277,10 @@ def test_a_missing_secret_of_the_runs_own_namespace_must_be_created(named: str) 
 @pytest.mark.parametrize(
     ("said", "fix"),
     [
-        ('configmap "authorities" not found', "ConfigMap 'authorities' does not exist in namespace models; create it"),
+        (
+            'configmap "authorities" not found',
+            "ConfigMap 'authorities' does not exist in namespace models; create it",
+        ),
         (
             "configmap references non-existent config key: cabundle.crt",
             "the ConfigMap in namespace models has no key 'cabundle.crt'; add it and the run resumes automatically",
@@ -284,23 +343,46 @@ ATTEMPT = {"env": [{"name": "INFERRUN_ATTEMPT", "value": "1"}, {"name": "OTHER",
 @pytest.mark.parametrize(
     ("container", "words"),
     [
-        ({"image": "mirror.invalid/own:1", **ATTEMPT}, "(image 'mirror.invalid/own:1' instead of 'registry/own:1')"),
-        ({"command": ["/vault/env", "python"], **ATTEMPT}, "(another command ['/vault/env', 'python'])"),
-        ({"command": ["python"], "args": ["--token=x"], **ATTEMPT}, "(another command ['python'] and another args)"),
-        ({"env": [{"name": "INFERRUN_ATTEMPT", "value": "2"}]}, "(another value of INFERRUN_ATTEMPT)"),
-        ({"env": [*ATTEMPT["env"], {"name": "INFERRUN_X", "value": "s3cret"}]}, "(another value of INFERRUN_X)"),
+        (
+            {"image": "mirror.invalid/own:1", **ATTEMPT},
+            "(image 'mirror.invalid/own:1' instead of 'registry/own:1')",
+        ),
+        (
+            {"command": ["/vault/env", "python"], **ATTEMPT},
+            "(another command ['/vault/env', 'python'])",
+        ),
+        (
+            {"command": ["python"], "args": ["--token=x"], **ATTEMPT},
+            "(another command ['python'] and another args)",
+        ),
+        (
+            {"env": [{"name": "INFERRUN_ATTEMPT", "value": "2"}]},
+            "(another value of INFERRUN_ATTEMPT)",
+        ),
+        (
+            {"env": [*ATTEMPT["env"], {"name": "INFERRUN_X", "value": "s3cret"}]},
+            "(another value of INFERRUN_X)",
+        ),
         ({"livenessProbe": {"periodSeconds": 1}, **ATTEMPT}, "(another livenessProbe)"),
-        ({"volumeMounts": [{"name": "v", "mountPath": "/data/input"}], **ATTEMPT}, "(other volumes)"),
+        (
+            {"volumeMounts": [{"name": "v", "mountPath": "/data/input"}], **ATTEMPT},
+            "(other volumes)",
+        ),
     ],
 )
 def test_a_pod_that_does_not_execute_what_its_job_says_is_reported_with_the_difference_and_the_fix(
     container: Json, words: str
 ) -> None:
     other = pod({"running": {"startedAt": STARTED}}, phase="Running", name="inf-iris-xyz")
-    other["spec"]["containers"] = [{"name": "proxy"}, {"name": "inference", "image": "registry/own:1", **container}]
+    other["spec"]["containers"] = [
+        {"name": "proxy"},
+        {"name": "inference", "image": "registry/own:1", **container},
+    ]
     wait = wait_of(None, [event("FailedCreate", "old")], by=templated(**ATTEMPT), changed=other)
     assert (wait.reason, wait.is_warning) == (Reason.POD_CHANGED, True)
-    assert wait.message.startswith(f"Pod inf-iris-xyz does not execute what its Job says {words}, so nothing")
+    assert wait.message.startswith(
+        f"Pod inf-iris-xyz does not execute what its Job says {words}, so nothing"
+    )
     assert "let the webhook change Jobs as well" in wait.message
     assert wait.message.endswith("kubectl -n models delete pod inf-iris-xyz")
     assert "secret" not in wait.message
@@ -316,21 +398,37 @@ def test_a_pod_that_executes_something_else_explains_no_wait_of_another_pod() ->
 def with_init(*statuses: Json) -> Json:
     of = pod(waiting("PodInitializing"))
     done = {"name": "warm-up", "state": terminated(0)}
-    sidecar = {"name": "proxy", "state": {"running": {"startedAt": STARTED}}, "started": True, "ready": True}
+    sidecar = {
+        "name": "proxy",
+        "state": {"running": {"startedAt": STARTED}},
+        "started": True,
+        "ready": True,
+    }
     of["status"]["initContainerStatuses"] = [sidecar, done, *statuses]
     return of
 
 
-@pytest.mark.parametrize("reason", ["ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"])
+@pytest.mark.parametrize(
+    "reason", ["ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"]
+)
 def test_an_injected_init_container_that_keeps_the_pod_from_starting_is_named(reason: str) -> None:
-    wait = wait_of(with_init({"name": "istio-init", "state": waiting(reason, "the kubelet's words")}))
+    wait = wait_of(
+        with_init({"name": "istio-init", "state": waiting(reason, "the kubelet's words")})
+    )
     assert (wait.reason, wait.is_warning) == (Reason.CONTAINER_NOT_STARTED, True)
-    assert f"init container istio-init, which is not ours ({reason}: the kubelet's words)" in wait.message
+    assert (
+        f"init container istio-init, which is not ours ({reason}: the kubelet's words)"
+        in wait.message
+    )
     assert wait.message.endswith("kubectl -n models logs inf-iris-abc -c istio-init")
 
 
 def test_an_injected_init_container_that_takes_its_time_is_named() -> None:
-    wait = wait_of(with_init({"name": "istio-init", "state": {"running": {"startedAt": STARTED}}, "started": True}))
+    wait = wait_of(
+        with_init(
+            {"name": "istio-init", "state": {"running": {"startedAt": STARTED}}, "started": True}
+        )
+    )
     assert (wait.reason, wait.is_warning) == (Reason.POD_SCHEDULED, False)
     assert "waits for init container istio-init, which is not ours" in wait.message
     for done in ((), ({"name": "istio-init", "state": waiting("PodInitializing")},)):
@@ -343,10 +441,14 @@ def test_an_image_that_something_else_has_set_is_reported_with_the_one_that_was_
     wait = wait_of(pod(waiting("ErrImagePull", "no such host")), by=rewritten)
     assert wait.reason is Reason.IMAGE_PULL_FAILED
     assert "image 'registry/own:1' cannot be pulled" in wait.message
-    assert "the run asked for 'asked:1': fix the webhook or policy that has changed it" in wait.message
+    assert (
+        "the run asked for 'asked:1': fix the webhook or policy that has changed it" in wait.message
+    )
 
 
-@pytest.mark.parametrize("state", [None, waiting(""), waiting("ContainerCreating"), waiting("PodInitializing")])
+@pytest.mark.parametrize(
+    "state", [None, waiting(""), waiting("ContainerCreating"), waiting("PodInitializing")]
+)
 def test_a_pod_without_problems_is_being_prepared(state: Json | None) -> None:
     wait = wait_of(pod(state))
     assert (wait.reason, wait.is_warning) == (Reason.POD_SCHEDULED, False)
@@ -363,7 +465,10 @@ def test_a_pod_that_waits_for_its_model_says_what_was_seen_last() -> None:
     running = warming_up({"running": {"startedAt": STARTED}})
     wait = wait_of(running, seen="http://m/ready: status 503")
     assert (wait.reason, wait.is_warning) == (Reason.MODEL_NOT_READY, False)
-    assert wait.message == "Pod inf-iris-abc waits until the model answers; last seen: http://m/ready: status 503"
+    assert (
+        wait.message
+        == "Pod inf-iris-abc waits until the model answers; last seen: http://m/ready: status 503"
+    )
     assert wait_of(running).message == "Pod inf-iris-abc waits until the model answers"
 
 
@@ -379,4 +484,6 @@ def test_a_deleted_contract_is_told_from_other_volumes() -> None:
     assert (wait.reason, wait.lacks_contract) == (Reason.VOLUME_NOT_MOUNTED, True)
     assert "inf-iris-x" in wait.message
     other = 'MountVolume.SetUp failed for volume "injected" : configmap "theirs" not found'
-    assert not wait_of(pod(waiting("ContainerCreating")), [event("FailedMount", other)]).lacks_contract
+    assert not wait_of(
+        pod(waiting("ContainerCreating")), [event("FailedMount", other)]
+    ).lacks_contract

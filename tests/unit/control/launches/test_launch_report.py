@@ -20,7 +20,9 @@ def report(
 ) -> LaunchReport:
     """`of`: fields of the snapshot."""
     objects = LaunchObjects(job or live_job(), list(pods), (), ended)
-    return report_on(objects, snapshot=snapshot(**of), pod_uid=pod_uid, node_lost_seconds=300, now=NOW)
+    return report_on(
+        objects, snapshot=snapshot(**of), pod_uid=pod_uid, node_lost_seconds=300, now=NOW
+    )
 
 
 def judged(found: LaunchReport) -> tuple[LaunchStage, VerdictKind]:
@@ -43,7 +45,11 @@ def test_a_lost_pod_used_the_time_between_its_own_times() -> None:
 
 def test_a_lost_pod_whose_end_nobody_saw_ended_before_its_replacement_was_created() -> None:
     vanished = PodEnd.of_pod(live_pod(running(at(500)), phase="Running", age=510)).as_pod()
-    found = report(live_pod(running(at(10)), uid="pod-b", phase="Running", age=20), pod_uid="pod-a", ended=(vanished,))
+    found = report(
+        live_pod(running(at(10)), uid="pod-b", phase="Running", age=20),
+        pod_uid="pod-a",
+        ended=(vanished,),
+    )
     assert (found.stage, found.started_at, found.lost_at) == (LaunchStage.POD_LOST, at(500), at(20))
 
 
@@ -54,8 +60,14 @@ def test_a_pod_that_ended_because_its_job_may_have_none_is_lost_while_its_object
     spec: Json, reason: Reason
 ) -> None:
     """A queue has suspended the Job, or another client has set its parallelism to 0."""
-    found = report(live_pod(terminated(137), phase="Failed"), pod_uid="pod-a", job=live_job(spec=spec))
-    assert (found.stage, found.loss_reason, found.is_disrupted) == (LaunchStage.POD_LOST, reason, False)
+    found = report(
+        live_pod(terminated(137), phase="Failed"), pod_uid="pod-a", job=live_job(spec=spec)
+    )
+    assert (found.stage, found.loss_reason, found.is_disrupted) == (
+        LaunchStage.POD_LOST,
+        reason,
+        False,
+    )
     assert (found.exit_code, found.lost_at) == (137, "2026-11-21T07:01:00Z")
 
 
@@ -128,7 +140,9 @@ def held(code: int, *, uid: str = "pod-a", message: str = "", other: Json | None
 
 
 @pytest.mark.parametrize("other", [running(at(500)), waiting("ImagePullBackOff")])
-def test_a_container_that_succeeds_beside_one_that_runs_on_has_succeeded_and_its_job_is_held_open(other: Json) -> None:
+def test_a_container_that_succeeds_beside_one_that_runs_on_has_succeeded_and_its_job_is_held_open(
+    other: Json,
+) -> None:
     done = dump_result(RunnerResult(reason=Reason.SUCCEEDED, message="150 records"))
     found = report(held(0, message=done, other=other), pod_uid="pod-a")
     assert judged(found) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
@@ -147,7 +161,9 @@ def test_a_success_whose_pod_has_ended_is_not_held_open() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 2, 3, 137])
-def test_a_container_that_fails_beside_one_that_runs_on_has_failed_and_its_launch_must_be_stopped(code: int) -> None:
+def test_a_container_that_fails_beside_one_that_runs_on_has_failed_and_its_launch_must_be_stopped(
+    code: int,
+) -> None:
     found = report(held(code), pod_uid="pod-a")
     ended = live_pod(terminated(code), phase="Failed")
     alone = report(ended, pod_uid="pod-a", job=live_job(condition="Failed"))
@@ -155,7 +171,9 @@ def test_a_container_that_fails_beside_one_that_runs_on_has_failed_and_its_launc
     assert found.verdict == alone.verdict
 
 
-def test_a_container_that_fails_beside_a_restartable_init_container_is_judged_once_its_job_has_failed() -> None:
+def test_a_container_that_fails_beside_a_restartable_init_container_is_judged_once_its_job_has_failed() -> (
+    None
+):
     native = live_pod(terminated(3), phase="Running")
     native["status"]["initContainerStatuses"] = [{"name": "proxy", "state": running(at(500))}]
     assert report(native, pod_uid="pod-a").verdict is None
@@ -169,14 +187,24 @@ def test_a_pod_that_is_being_removed_is_not_held_open() -> None:
         assert report(pod).verdict is None
 
 
-def test_of_several_shards_the_launch_has_failed_once_other_containers_hold_all_that_are_left() -> None:
+def test_of_several_shards_the_launch_has_failed_once_other_containers_hold_all_that_are_left() -> (
+    None
+):
     two = [held(3, uid="pod-a"), held(4, uid="pod-b")]
-    assert shards_report(*two, live_pod(running(at(300)), uid="pod-c", phase="Running")).stage is LaunchStage.RUNNING
+    assert (
+        shards_report(*two, live_pod(running(at(300)), uid="pod-c", phase="Running")).stage
+        is LaunchStage.RUNNING
+    )
     for nonsense in ("", "x", "9" * 5000, "0,,-"):
         job = live_job(spec={"completions": 3})
         job["status"]["failedIndexes"] = nonsense
         assert report(*two[:1], job=job, shards=3).verdict is None
-    for pods, given_up in (([*two, held(5, uid="pod-c")], ""), (two, "2"), (two[:1], "1-2"), (two[:1], "0,2")):
+    for pods, given_up in (
+        ([*two, held(5, uid="pod-c")], ""),
+        (two, "2"),
+        (two[:1], "1-2"),
+        (two[:1], "0,2"),
+    ):
         job = live_job(spec={"completions": 3})
         job["status"]["failedIndexes"] = given_up
         found = report(*pods, job=job, shards=3)
@@ -189,12 +217,22 @@ def failed(uid: str, code: int, result: RunnerResult | None = None, *, age: int 
 
 
 def test_the_failure_of_several_shards_is_that_of_the_pod_that_says_most() -> None:
-    too_many = RunnerResult(reason=Reason.ERROR_THRESHOLD_EXCEEDED, message="9 of 10 failed", retryable=False)
+    too_many = RunnerResult(
+        reason=Reason.ERROR_THRESHOLD_EXCEEDED, message="9 of 10 failed", retryable=False
+    )
     no_model = RunnerResult(reason=Reason.INFERENCE_FAILED, message="no model")
-    pods = [failed("a", 4, too_many, age=90), failed("b", 4, no_model, age=60), failed("c", 137, age=30)]
+    pods = [
+        failed("a", 4, too_many, age=90),
+        failed("b", 4, no_model, age=60),
+        failed("c", 137, age=30),
+    ]
     found = shards_report(*pods, condition="Failed").verdict
     assert found is not None
-    assert (found.reason, found.may_retry, found.pod_name) == (Reason.ERROR_THRESHOLD_EXCEEDED, False, "a")
+    assert (found.reason, found.may_retry, found.pod_name) == (
+        Reason.ERROR_THRESHOLD_EXCEEDED,
+        False,
+        "a",
+    )
     assert found.is_unclear  # the Pod that was killed may have committed the run
     found = shards_report(*pods[1:], condition="Failed").verdict
     assert found is not None
@@ -206,15 +244,21 @@ def test_the_failure_of_several_shards_is_that_of_the_pod_that_says_most() -> No
 
 def test_the_success_of_one_shard_is_that_of_the_run() -> None:
     done = RunnerResult(reason=Reason.SUCCEEDED, message="9 of 9", delivery="ExactlyOnce")
-    pods = [failed("a", 137), live_pod(terminated(0, message=dump_result(done)), phase="Succeeded", uid="b", name="b")]
+    pods = [
+        failed("a", 137),
+        live_pod(terminated(0, message=dump_result(done)), phase="Succeeded", uid="b", name="b"),
+    ]
     for found in (shards_report(*pods), shards_report(*pods, condition="Complete")):
         assert judged(found) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
         assert found.verdict is not None
         assert found.verdict.pod_name == "b"
 
 
-def killed(uid: str, *, started: float, ended: float, code: int = 137, message: str = "", shift: float = 0) -> Json:
-    """A Pod whose container ran between these times, as a node reports them whose clock is behind by `shift`."""
+def killed(
+    uid: str, *, started: float, ended: float, code: int = 137, message: str = "", shift: float = 0
+) -> Json:
+    """A Pod whose container ran between these times, as a node reports them whose clock is behind
+    by `shift`."""
     times = {"startedAt": at(started + shift), "finishedAt": at(ended + shift)}
     state = {"terminated": {"exitCode": code, "reason": "Error", "message": message, **times}}
     bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(started + 1)}
@@ -251,14 +295,24 @@ def test_the_time_before_a_node_was_lost_counts_from_the_first_of_several_shards
 
     found = shards_report(killed("b", started=950, ended=850), SILENT, pod_uid="pod-a").verdict
     assert found is not None
-    assert (found.kind, found.started_at, found.finished_at) == (VerdictKind.NODE_LOST, at(950), at(800))
+    assert (found.kind, found.started_at, found.finished_at) == (
+        VerdictKind.NODE_LOST,
+        at(950),
+        at(800),
+    )
 
 
 def test_when_no_shard_is_left_the_time_of_all_that_took_turns_is_used() -> None:
 
-    for known in ("a", "b"):  # two observers may know different Pods; the workflow counts the loss of each once
+    # two observers may know different Pods; the workflow counts the loss of each once
+    for known in ("a", "b"):
         lost = shards_report(*TURNS, live_pod(uid="c", age=5), pod_uid=known)
-        assert (lost.stage, lost.pod_uid, lost.pod_name, lost.exit_code) == (LaunchStage.POD_LOST, "b", "b", 137)
+        assert (lost.stage, lost.pod_uid, lost.pod_name, lost.exit_code) == (
+            LaunchStage.POD_LOST,
+            "b",
+            "b",
+            137,
+        )
         assert (lost.started_at, lost.lost_at) == (at(100), at(40))
 
 
@@ -274,7 +328,13 @@ def test_an_attempt_of_several_shards_lasted_as_long_as_one_of_its_pods_ran() ->
 
 def test_a_success_of_several_shards_is_that_of_its_pod_and_counts_from_the_first_one() -> None:
     done = RunnerResult(reason=Reason.SUCCEEDED, message="9 of 9", delivery="ExactlyOnce")
-    stopped = killed("c", started=55, ended=30, code=143, message=dump_result(RunnerResult(reason=Reason.STOPPED)))
+    stopped = killed(
+        "c",
+        started=55,
+        ended=30,
+        code=143,
+        message=dump_result(RunnerResult(reason=Reason.STOPPED)),
+    )
     success = killed("b", started=60, ended=40, code=0, message=dump_result(done))
     pods = [killed("a", started=100, ended=50), success, stopped]
     for found in (shards_report(*pods), shards_report(*pods, condition="Complete")):
@@ -294,9 +354,16 @@ def test_a_launch_of_which_a_shard_ran_is_an_attempt_although_the_last_pod_never
 def test_a_launch_whose_job_another_client_deleted_has_the_times_of_its_pod() -> None:
     seen = PodEnd.of_pod(live_pod(terminated(137), phase="Failed")).as_pod()
     found = report_on(
-        LaunchObjects(None, [], ended_pods=(seen,)), snapshot=None, pod_uid="", node_lost_seconds=300, now=NOW
+        LaunchObjects(None, [], ended_pods=(seen,)),
+        snapshot=None,
+        pod_uid="",
+        node_lost_seconds=300,
+        now=NOW,
     )
     assert found.verdict is not None
     assert found.verdict.kind is VerdictKind.JOB_GONE
-    assert (found.verdict.started_at, found.verdict.finished_at) == ("2026-11-21T07:00:00Z", "2026-11-21T07:01:00Z")
+    assert (found.verdict.started_at, found.verdict.finished_at) == (
+        "2026-11-21T07:00:00Z",
+        "2026-11-21T07:01:00Z",
+    )
     assert (found.verdict.pod_name, found.verdict.node_name) == (f"{JOB_NAME}-pod-a", "node-1")

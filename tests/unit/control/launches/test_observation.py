@@ -102,7 +102,9 @@ def test_a_node_that_does_not_respond_is_reported_while_the_run_waits_for_it() -
 
 
 def test_a_node_that_does_not_respond_for_long_is_lost() -> None:
-    assert seen(live_job(), unreachable(300)) == Observation(Doing.STUCK, pod_uid="pod-a", pod_name=f"{JOB_NAME}-pod-a")
+    assert seen(live_job(), unreachable(300)) == Observation(
+        Doing.STUCK, pod_uid="pod-a", pod_name=f"{JOB_NAME}-pod-a"
+    )
 
 
 def test_a_pod_that_is_not_ready_because_of_its_containers_has_a_node_that_responds() -> None:
@@ -114,7 +116,9 @@ def test_a_pod_that_outlives_its_grace_period_by_far_is_on_a_lost_node() -> None
     """Also one that had not started: the control plane cannot mark it, but deletes it."""
     waits_there = live_pod(waiting("ContainerCreating"), deletionTimestamp=at(300))
     assert seen(live_job(), waits_there).doing is Doing.STUCK
-    observed = seen(live_job(), live_pod(running(at(900)), phase="Running", deletionTimestamp=at(10)))
+    observed = seen(
+        live_job(), live_pod(running(at(900)), phase="Running", deletionTimestamp=at(10))
+    )
     assert (observed.doing, observed.unreachable, observed.lost_in) == (Doing.RUNNING, "", 290)
 
 
@@ -127,7 +131,11 @@ def test_a_pod_without_a_node_or_with_an_ended_container_is_on_no_lost_node() ->
 
 def test_a_container_that_runs_is_running_since_its_start() -> None:
     observation = seen(live_job(), live_pod(running(at(5)), phase="Running", age=10))
-    assert (observation.doing, observation.pod_uid, observation.started_at) == (Doing.RUNNING, "pod-a", at(5))
+    assert (observation.doing, observation.pod_uid, observation.started_at) == (
+        Doing.RUNNING,
+        "pod-a",
+        at(5),
+    )
     assert observation.pod_name == f"{JOB_NAME}-pod-a"
 
 
@@ -140,7 +148,9 @@ def test_a_container_that_runs_is_running_since_its_start() -> None:
         (5, -3, -3),  # our own clock is behind the API server's
     ],
 )
-def test_the_start_is_clamped_between_the_pods_creation_and_now(told: int, age: int, clamped: int) -> None:
+def test_the_start_is_clamped_between_the_pods_creation_and_now(
+    told: int, age: int, clamped: int
+) -> None:
     assert clamped_start(live_pod(running(at(told)), age=age), now=NOW) == at(clamped)
 
 
@@ -203,7 +213,10 @@ def test_a_pod_that_vanished_was_taken_once_another_one_came() -> None:
 
 def test_a_pod_that_vanished_was_taken_after_a_while_without_another_one() -> None:
     for ends in ((), (PodEnd("pod-a", "a", JOB_UID, started_at=STARTED),)):
-        assert seen(live_job(), before=RAN, ends=ends, quiet=REPLACEMENT_SECONDS - 1).doing is Doing.ENDING
+        assert (
+            seen(live_job(), before=RAN, ends=ends, quiet=REPLACEMENT_SECONDS - 1).doing
+            is Doing.ENDING
+        )
         taken = seen(live_job(), before=RAN, ends=ends, quiet=REPLACEMENT_SECONDS)
         assert taken == TAKEN
 
@@ -243,7 +256,10 @@ def test_of_a_pod_that_is_not_known_the_remembered_end_names_it() -> None:
 def test_after_it_was_taken_the_launch_waits_for_its_next_pod() -> None:
     assert waits(seen(live_job(age=100), ends=(DISRUPTED_END,))) == (Reason.JOB_CREATED, False)
     quota = event("FailedCreate", "exceeded quota: pods")
-    assert waits(seen(live_job(age=100), ends=(DISRUPTED_END,), events=(quota,))) == (Reason.QUOTA_EXCEEDED, True)
+    assert waits(seen(live_job(age=100), ends=(DISRUPTED_END,), events=(quota,))) == (
+        Reason.QUOTA_EXCEEDED,
+        True,
+    )
 
 
 def test_a_container_that_ended_before_it_was_seen_running_is_ending() -> None:
@@ -276,7 +292,10 @@ def test_a_pod_that_ends_by_itself_needs_no_judgement_before() -> None:
 
 
 def test_of_several_shards_a_success_or_the_end_of_the_last_one_needs_a_judgement() -> None:
-    job, busy = live_job(spec={"completions": 2}), live_pod(running(at(300)), uid="pod-b", phase="Running")
+    job, busy = (
+        live_job(spec={"completions": 2}),
+        live_pod(running(at(300)), uid="pod-b", phase="Running"),
+    )
     assert seen(job, held(3), busy).doing is Doing.RUNNING
     assert seen(job, held(0), busy).doing is Doing.STUCK
     assert seen(job, held(3), held(3, uid="pod-b")).doing is Doing.STUCK
@@ -284,7 +303,9 @@ def test_of_several_shards_a_success_or_the_end_of_the_last_one_needs_a_judgemen
     assert seen(job, held(3)).doing is Doing.STUCK
 
 
-def test_a_job_that_is_gone_has_a_pod_that_may_run_as_long_as_another_container_of_it_runs() -> None:
+def test_a_job_that_is_gone_has_a_pod_that_may_run_as_long_as_another_container_of_it_runs() -> (
+    None
+):
     ending = held(3, deletionTimestamp=at(0))
     assert observe_absent([ending]) is None
     ending["status"]["containerStatuses"][0]["state"] = terminated(143)
@@ -292,7 +313,8 @@ def test_a_job_that_is_gone_has_a_pod_that_may_run_as_long_as_another_container_
 
 
 def test_a_pod_whose_container_has_ended_does_not_hide_that_its_job_is_gone() -> None:
-    """A finalizer, or a kubelet that has not reported the phase yet, keeps the object, but not the container."""
+    """A finalizer, or a kubelet that has not reported the phase yet, keeps the object, but not the
+    container."""
     pod = live_pod(terminated(137), phase="Running", deletionTimestamp=at(9))
     assert observe_absent([pod]) == Observation(Doing.GONE)
 
@@ -307,7 +329,10 @@ def test_a_pod_whose_container_has_ended_does_not_hide_that_its_job_is_gone() ->
         (live_run(job_uid=None), False),
     ],
 )
-def test_a_job_is_left_over_once_its_run_has_ended_or_is_past_it(run: Json | None, is_so: bool) -> None:  # noqa: FBT001
+def test_a_job_is_left_over_once_its_run_has_ended_or_is_past_it(
+    run: Json | None,
+    is_so: bool,  # noqa: FBT001
+) -> None:
     assert is_launch_left_over(run, launch=LAUNCH) is is_so
     other = replace(LAUNCH, job_name=f"{JOB_NAME}-other")
     assert not is_launch_left_over(run, launch=other), "we do not create Jobs of that name"
@@ -317,7 +342,9 @@ def test_a_job_that_is_gone_is_gone_once_no_pod_of_it_may_run() -> None:
     assert observe_absent(()) == Observation(Doing.GONE)
     assert observe_absent([live_pod(running(STARTED), phase="Running")]) is None
     assert observe_absent([live_pod(waiting("ContainerCreating"), deletionTimestamp=at(0))]) is None
-    assert observe_absent([live_pod(phase="Failed"), live_pod(phase="Succeeded")]) == Observation(Doing.GONE)
+    assert observe_absent([live_pod(phase="Failed"), live_pod(phase="Succeeded")]) == Observation(
+        Doing.GONE
+    )
 
 
 def test_a_pod_that_was_deleted_before_it_had_a_node_never_runs() -> None:
@@ -343,7 +370,9 @@ def test_a_launch_is_read_from_its_job() -> None:
     assert running_message(launch, "pod") == "attempt 1 is running in Pod pod"
 
 
-@pytest.mark.parametrize("owners", [[], [{"uid": "another", "controller": True}], [{"uid": RUN.uid}]])
+@pytest.mark.parametrize(
+    "owners", [[], [{"uid": "another", "controller": True}], [{"uid": RUN.uid}]]
+)
 def test_a_job_that_its_run_does_not_own_is_no_launch(owners: list[Json]) -> None:
     job = live_job()
     job["metadata"]["ownerReferences"] = owners
@@ -378,7 +407,10 @@ def test_the_number_of_a_launch_is_read_from_the_name_of_its_job(run: str, launc
         (live_run(phase="Running", reason="Running"), False),
     ],
 )
-def test_the_end_of_a_job_that_is_gone_is_acknowledged_by_the_runs_status(run: Json | None, is_so: bool) -> None:  # noqa: FBT001
+def test_the_end_of_a_job_that_is_gone_is_acknowledged_by_the_runs_status(
+    run: Json | None,
+    is_so: bool,  # noqa: FBT001
+) -> None:
     assert is_concluded(run, launch=LAUNCH) is is_so
 
 
@@ -400,8 +432,12 @@ def test_a_launch_is_superseded_by_a_later_one_only() -> None:
     second = Launch.of_job(live_job(launch=2, name=job_name(JOB_NAME, 2), uid="job-uid-2"))
     assert second is not None
     assert not is_superseded(live_run(), launch=second)
-    assert is_superseded(live_run(job_uid="job-uid-3", job_name=job_name(JOB_NAME, 3)), launch=second)
-    assert not is_superseded(live_run(job_uid="job-uid-2", job_name=job_name(JOB_NAME, 2)), launch=second)
+    assert is_superseded(
+        live_run(job_uid="job-uid-3", job_name=job_name(JOB_NAME, 3)), launch=second
+    )
+    assert not is_superseded(
+        live_run(job_uid="job-uid-2", job_name=job_name(JOB_NAME, 2)), launch=second
+    )
     assert not is_superseded(live_run(job_uid=None), launch=second)
 
 
@@ -429,7 +465,8 @@ def _pods() -> list[tuple[Json, ...]]:
 
 
 def test_any_combination_of_job_and_pods_gives_a_legal_observation() -> None:
-    """Trimmed and untrimmed objects agree, a start is never in the future, and only a launch that ran is taken."""
+    """Trimmed and untrimmed objects agree, a start is never in the future, and only a launch that
+    ran is taken."""
     befores = (Before(), RAN, Before(is_running=True), Before(is_running=True, pod_uid="pod-c"))
     lost = PodEnd("pod-a", "a", JOB_UID, started_at=STARTED)
     for pods, before, quiet, ends in product(_pods(), befores, (0.0, 60.0), ((), (lost,))):
@@ -447,7 +484,12 @@ def test_a_launch_that_ran_never_waits_before_its_pod_was_reported_as_taken() ->
 
 
 def test_what_needs_a_judgement_is_what_the_workflow_has_to_decide() -> None:
-    assert {doing for doing in Doing if doing.needs_judgement} == {Doing.TAKEN, Doing.STUCK, Doing.ENDED, Doing.GONE}
+    assert {doing for doing in Doing if doing.needs_judgement} == {
+        Doing.TAKEN,
+        Doing.STUCK,
+        Doing.ENDED,
+        Doing.GONE,
+    }
 
 
 SHARDS = live_job(spec={"completions": 3})

@@ -24,25 +24,41 @@ def job() -> Json:
     )
     compiled = CompiledRun("inf-iris-5be07ada", '{"jobName":"x"}', given)
     made = manifests.job(RUN, compiled, installation="i", launch=1, attempt=1, seconds_left=60)
-    made["metadata"] |= {"uid": "job-uid", "resourceVersion": "1", "creationTimestamp": "2026-11-21T08:00:00Z"}
+    made["metadata"] |= {
+        "uid": "job-uid",
+        "resourceVersion": "1",
+        "creationTimestamp": "2026-11-21T08:00:00Z",
+    }
     return made
 
 
 def pod(*changes: Change) -> Json:
     """A Pod as the API server returns it: with its defaults and what admission adds."""
     spec = copy.deepcopy(job()["spec"]["template"]["spec"])
-    spec |= {"nodeName": "n", "serviceAccountName": "default", "tolerations": [{"key": "k"}], "priority": 0}
+    spec |= {
+        "nodeName": "n",
+        "serviceAccountName": "default",
+        "tolerations": [{"key": "k"}],
+        "priority": 0,
+    }
     container = spec["containers"][0]
     container["env"][0]["valueFrom"]["fieldRef"]["apiVersion"] = "v1"
     spec["volumes"].append({"name": "token", "projected": {"sources": []}})
-    container["volumeMounts"].append({"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"})
+    container["volumeMounts"].append(
+        {"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    )
     for volume in spec["volumes"]:
         if "configMap" in volume:
             volume["configMap"]["defaultMode"] = 420
     for change in changes:
         change(spec)
     owner = {"kind": "Job", "uid": "job-uid", "name": "j", "controller": True}
-    metadata = {"name": "p", "namespace": "models", "uid": "u", "creationTimestamp": "2026-11-21T08:00:00Z"}
+    metadata = {
+        "name": "p",
+        "namespace": "models",
+        "uid": "u",
+        "creationTimestamp": "2026-11-21T08:00:00Z",
+    }
     return {"metadata": {**metadata, "ownerReferences": [owner]}, "spec": spec, "status": {}}
 
 
@@ -53,8 +69,12 @@ def container_of(spec: Json) -> Json:
 
 ADDED: dict[str, Change] = {
     "a sidecar": lambda spec: spec["containers"].insert(0, {"name": "proxy", "image": "mesh:1"}),
-    "an init container": lambda spec: spec.update(initContainers=[{"name": "init", "image": "mesh:1"}]),
-    "a variable": lambda spec: container_of(spec)["env"].append({"name": "AWS_ROLE_ARN", "value": "arn"}),
+    "an init container": lambda spec: spec.update(
+        initContainers=[{"name": "init", "image": "mesh:1"}]
+    ),
+    "a variable": lambda spec: container_of(spec)["env"].append(
+        {"name": "AWS_ROLE_ARN", "value": "arn"}
+    ),
     "a digest": lambda spec: container_of(spec).update(image="registry/own:1@sha256:" + "0" * 64),
     "resources": lambda spec: container_of(spec).update(resources={"requests": {"cpu": "1"}}),
     "a user": lambda spec: container_of(spec)["securityContext"].update(runAsUser=1000650000),
@@ -68,8 +88,12 @@ PLANTED: dict[str, Change] = {
     "another contract": lambda spec: spec["volumes"][1]["configMap"].update(name="theirs"),
     "another attempt": lambda spec: container_of(spec)["env"][2].update(value="7"),
     "no contract": lambda spec: container_of(spec).update(volumeMounts=[]),
-    "another claim": lambda spec: spec["volumes"][-2]["persistentVolumeClaim"].update(claimName="theirs"),
-    "a hook": lambda spec: container_of(spec).update(lifecycle={"postStart": {"exec": {"command": ["x"]}}}),
+    "another claim": lambda spec: spec["volumes"][-2]["persistentVolumeClaim"].update(
+        claimName="theirs"
+    ),
+    "a hook": lambda spec: container_of(spec).update(
+        lifecycle={"postStart": {"exec": {"command": ["x"]}}}
+    ),
     "a mount over the data": lambda spec: container_of(spec)["volumeMounts"].append(
         {"name": "token", "mountPath": "/data/input"}
     ),
@@ -88,7 +112,11 @@ def test_a_pod_that_executes_something_else_has_another_shape(planted: str) -> N
 
 
 def test_trimmed_objects_keep_their_shape() -> None:
-    trimmed_job, trimmed_pod, trimmed_plant = trim_job(job()), trim_pod(pod()), trim_pod(pod(PLANTED["a command"]))
+    trimmed_job, trimmed_pod, trimmed_plant = (
+        trim_job(job()),
+        trim_pod(pod()),
+        trim_pod(pod(PLANTED["a command"])),
+    )
     assert trimmed_job is not None
     assert trimmed_pod is not None
     assert trimmed_plant is not None

@@ -16,7 +16,8 @@ LASTED = 30
 
 
 def pod_on_node(*, behind: float, has_ended: bool = False) -> Json:
-    """A Pod that was bound 100 s ago, on a node whose clock is behind the control plane's by that much."""
+    """A Pod that was bound 100 s ago, on a node whose clock is behind the control plane's by that
+    much."""
     bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(100)}
     began = 100 - WAITED + behind
     state = terminated(0) if has_ended else running(at(began))

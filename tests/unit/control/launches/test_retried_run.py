@@ -21,16 +21,28 @@ FILES = {
 KRATEO = {"krateo": {"api": {"endpointRef": {"name": "handler"}}}}
 
 
-def earlier(*, storage: Any = FILES, phase: str = "Failed", sha256: str = "", **spec: Any) -> InferenceRun:
+def earlier(
+    *, storage: Any = FILES, phase: str = "Failed", sha256: str = "", **spec: Any
+) -> InferenceRun:
     """An ended run."""
-    contract = base64.b64encode(json.dumps({"jobId": "u", "jobName": "j", "kserve": {}, **storage}).encode()).decode()
-    status = {"phase": phase, "contract": contract, "output": {"location": "data/out/x", "sha256": sha256}}
+    contract = base64.b64encode(
+        json.dumps({"jobId": "u", "jobName": "j", "kserve": {}, **storage}).encode()
+    ).decode()
+    status = {
+        "phase": phase,
+        "contract": contract,
+        "output": {"location": "data/out/x", "sha256": sha256},
+    }
     return run(metadata={"name": "monday", "uid": "0a1b2c3d-earlier"}, status=status, **spec)
 
 
 def contract_of(before: InferenceRun, *, storage: Any = FILES, **spec: Any) -> dict[str, Any]:
     made = compile_run(
-        run(retryOf="monday"), config(storage=storage, **spec), defaults=DEFAULTS, runner_account="", earlier=before
+        run(retryOf="monday"),
+        config(storage=storage, **spec),
+        defaults=DEFAULTS,
+        runner_account="",
+        earlier=before,
     )
     value: dict[str, Any] = json.loads(made.contract_json)
     return value
@@ -47,7 +59,9 @@ def test_the_contract_says_where_the_results_of_the_retried_run_are() -> None:
 
 
 def test_a_prompt_may_be_improved_before_failed_records_are_asked_again() -> None:
-    before = earlier(storage={**FILES, "request": {"prompt": "x", "responseSchema": {"type": "object"}}})
+    before = earlier(
+        storage={**FILES, "request": {"prompt": "x", "responseSchema": {"type": "object"}}}
+    )
     request = {"prompt": "y", "responseSchema": {"type": "object"}, "responseRetries": 9}
     assert contract_of(before, request=request)["request"] == request
 
@@ -63,15 +77,50 @@ PAST = {"schedule": "nightly", "start": "2026-11-20T00:00:00Z", "end": "2026-11-
 @pytest.mark.parametrize(
     ("before", "storage", "spec", "words"),
     [
-        (earlier(phase="Running"), FILES, {}, "it is Running; only a run that has ended can be retried"),
+        (
+            earlier(phase="Running"),
+            FILES,
+            {},
+            "it is Running; only a run that has ended can be retried",
+        ),
         (earlier(schedule="@daily"), FILES, {}, "it is a schedule; name one of its runs"),
         (earlier(backfill=PAST), FILES, {}, "it is a back-fill; name one of its runs"),
-        (earlier(dryRun=True, phase="Succeeded"), FILES, {}, "it is a dry run, which has no output"),
-        (earlier(), {**FILES, "output": KRATEO}, {}, "outputs that can be completed are file, s3, gcs, azure and sql"),
-        (earlier(), {**FILES, "input": {"file": {"claimName": "data", "path": "other.jsonl"}}}, {}, "storage.input"),
-        (earlier(), {**FILES, "output": {"file": {"claimName": "data", "path": "new"}}}, {}, "storage.output"),
-        (earlier(), FILES, {"tensors": {"outputs": [{"name": "predict"}]}}, "tensors.outputs of the InferenceConfig"),
-        (earlier(), FILES, {"request": {"prompt": "x", "task": "Embedding"}}, "request.task of the InferenceConfig"),
+        (
+            earlier(dryRun=True, phase="Succeeded"),
+            FILES,
+            {},
+            "it is a dry run, which has no output",
+        ),
+        (
+            earlier(),
+            {**FILES, "output": KRATEO},
+            {},
+            "outputs that can be completed are file, s3, gcs, azure and sql",
+        ),
+        (
+            earlier(),
+            {**FILES, "input": {"file": {"claimName": "data", "path": "other.jsonl"}}},
+            {},
+            "storage.input",
+        ),
+        (
+            earlier(),
+            {**FILES, "output": {"file": {"claimName": "data", "path": "new"}}},
+            {},
+            "storage.output",
+        ),
+        (
+            earlier(),
+            FILES,
+            {"tensors": {"outputs": [{"name": "predict"}]}},
+            "tensors.outputs of the InferenceConfig",
+        ),
+        (
+            earlier(),
+            FILES,
+            {"request": {"prompt": "x", "task": "Embedding"}},
+            "request.task of the InferenceConfig",
+        ),
         (
             earlier(storage={**FILES, "request": {"prompt": "x"}}),
             FILES,

@@ -31,7 +31,9 @@ def compile_of(
     **run_spec: Any,
 ) -> CompiledRun:
     given = config(**(spec or {}))
-    return compile_run(run(**run_spec), given, defaults=defaults, runner_account=account, address=address)
+    return compile_run(
+        run(**run_spec), given, defaults=defaults, runner_account=account, address=address
+    )
 
 
 def compiled(**given: Any) -> Any:
@@ -47,7 +49,9 @@ def test_without_an_image_it_is_our_runner() -> None:
     assert (snapshot.image, snapshot.is_our_runner) == ("registry/runner:1", True)
 
 
-@pytest.mark.parametrize(("image", "ours"), [("registry/runner:1", True), ("registry/runner:2", False)])
+@pytest.mark.parametrize(
+    ("image", "ours"), [("registry/runner:1", True), ("registry/runner:2", False)]
+)
 def test_only_the_installations_runner_image_is_ours(*, image: str, ours: bool) -> None:
     snapshot = compiled(spec={"image": image})
     assert (snapshot.image, snapshot.is_our_runner) == (image, ours)
@@ -65,7 +69,14 @@ def test_the_runs_backoff_limit_overrides_the_configs_which_overrides_the_instal
 
 @pytest.mark.parametrize(
     ("of_run", "of_config", "expected"),
-    [(None, None, None), (None, "5%", "5%"), ("1%", "5%", "1%"), (0, 5, "0"), (None, 0, "0"), (7, None, "7")],
+    [
+        (None, None, None),
+        (None, "5%", "5%"),
+        ("1%", "5%", "1%"),
+        (0, 5, "0"),
+        (None, 0, "0"),
+        (7, None, "7"),
+    ],
 )
 def test_the_runs_error_threshold_overrides_the_configs_and_is_text_in_the_contract(
     of_run: int | str | None, of_config: int | str | None, expected: str | None
@@ -77,9 +88,14 @@ def test_the_runs_error_threshold_overrides_the_configs_and_is_text_in_the_contr
 
 
 def test_columns_are_in_the_contract_without_what_is_not_set() -> None:
-    tensors = {"inputs": [{"columns": ["a", "b"]}], "outputs": [{"name": "predict", "resultName": "kind"}]}
+    tensors = {
+        "inputs": [{"columns": ["a", "b"]}],
+        "outputs": [{"name": "predict", "resultName": "kind"}],
+    }
     given = config(tensors=tensors, passThroughColumns=["c"], joinSource="None")
-    contract = json.loads(compile_run(run(), given, defaults=Defaults(), runner_account="").contract_json)
+    contract = json.loads(
+        compile_run(run(), given, defaults=Defaults(), runner_account="").contract_json
+    )
     assert (contract["tensors"], contract["passThroughColumns"]) == (tensors, ["c"])
     assert "joinSource" not in contract
     joined = compile_of(spec={"joinSource": "Input"}).contract_json
@@ -139,7 +155,11 @@ def test_limits_and_policies_are_copied() -> None:
         "elsewhere",
     )
     assert snapshot.run_as_user == 1000
-    assert snapshot.resources["requests"] == {"cpu": "1", "memory": "64Mi", "ephemeral-storage": "100Mi"}
+    assert snapshot.resources["requests"] == {
+        "cpu": "1",
+        "memory": "64Mi",
+        "ephemeral-storage": "100Mi",
+    }
     assert snapshot.resources["limits"] == {"memory": "2Gi", "ephemeral-storage": "24Gi"}
 
 
@@ -166,8 +186,16 @@ def test_resources_that_a_config_does_not_mention_have_the_defaults_of_the_insta
     ("of_config", "of_run", "expected"),
     [
         ({"requests": {"cpu": 1}}, {"requests": {"cpu": "2"}}, {"requests": {"cpu": "2"}}),
-        ({"limits": {"memory": "1Gi"}}, {"limits": {"cpu": 1}}, {"limits": {"memory": "1Gi", "cpu": "1"}}),
-        ({"limits": {"memory": "1Gi"}}, {"requests": {"memory": "4Gi"}}, {"requests": {"memory": "4Gi"}}),
+        (
+            {"limits": {"memory": "1Gi"}},
+            {"limits": {"cpu": 1}},
+            {"limits": {"memory": "1Gi", "cpu": "1"}},
+        ),
+        (
+            {"limits": {"memory": "1Gi"}},
+            {"requests": {"memory": "4Gi"}},
+            {"requests": {"memory": "4Gi"}},
+        ),
         (
             {"requests": {"memory": "4Gi"}, "limits": {"memory": "8Gi", "nvidia.com/gpu": 1}},
             {"limits": {"memory": "1Gi"}},
@@ -180,18 +208,29 @@ def test_what_a_run_says_about_a_resource_replaces_what_its_config_says(
     of_config: dict[str, Any], of_run: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     defaults = Defaults(runner_requests=(), runner_limits=())
-    assert compiled(spec={"resources": of_config}, resources=of_run, defaults=defaults).resources == expected
+    assert (
+        compiled(spec={"resources": of_config}, resources=of_run, defaults=defaults).resources
+        == expected
+    )
 
 
 def test_a_limit_of_ephemeral_storage_is_that_of_tmp() -> None:
     given = {"limits": {"ephemeral-storage": "60Gi"}}
-    assert compiled(spec={"resources": given}).tmp_size == compiled(resources=given).tmp_size == "60Gi"
-    assert compiled(spec={"resources": {"requests": {"ephemeral-storage": "1Gi"}}}).tmp_size == "20Gi"
+    assert (
+        compiled(spec={"resources": given}).tmp_size == compiled(resources=given).tmp_size == "60Gi"
+    )
+    assert (
+        compiled(spec={"resources": {"requests": {"ephemeral-storage": "1Gi"}}}).tmp_size == "20Gi"
+    )
 
 
 def test_the_placement_is_read_back_as_the_config_has_it() -> None:
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-    placed = {"nodeSelector": {"pool": "spot"}, "priorityClassName": "low", "topologySpreadConstraints": [spread]}
+    placed = {
+        "nodeSelector": {"pool": "spot"},
+        "priorityClassName": "low",
+        "topologySpreadConstraints": [spread],
+    }
     made = compile_of(spec=placed)
     assert CompiledRun.read(made.texts, base_name="a").snapshot.placement.to_manifest() == placed
     assert compiled().placement.to_manifest() == {}
@@ -212,7 +251,8 @@ def test_a_snapshot_that_is_too_large_for_a_message_is_rejected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "installed", "expected"), [(None, "", ""), (None, "runner", "runner"), ("own", "runner", "own")]
+    ("named", "installed", "expected"),
+    [(None, "", ""), (None, "runner", "runner"), ("own", "runner", "own")],
 )
 def test_the_configs_service_account_overrides_the_installations(
     named: str | None, installed: str, expected: str
@@ -236,7 +276,10 @@ def test_without_a_fixed_user_the_cluster_assigns_it() -> None:
 
 
 def test_the_secrets_of_input_and_output_are_found_with_their_namespaces() -> None:
-    storage = {"input": krateo({"name": "in", "namespace": "shared"}), "output": krateo({"name": "out"})}
+    storage = {
+        "input": krateo({"name": "in", "namespace": "shared"}),
+        "output": krateo({"name": "out"}),
+    }
     assert compiled(spec={"storage": storage}).endpoints == (
         EndpointSecret(end="input", secret="in", named_namespace="shared"),
         EndpointSecret(end="output", secret="out"),
@@ -260,7 +303,10 @@ def test_unknown_storage_has_no_secret_and_is_no_error(storage: dict[str, Any]) 
 
 
 def test_the_claims_of_input_and_output_are_found() -> None:
-    storage = {"input": {"file": {"claimName": "rows"}}, "output": {"file": {"claimName": "rows", "path": "out"}}}
+    storage = {
+        "input": {"file": {"claimName": "rows"}},
+        "output": {"file": {"claimName": "rows", "path": "out"}},
+    }
     assert compiled(spec={"storage": storage}).claims == (
         MountedClaim(end="input", name="rows"),
         MountedClaim(end="output", name="rows"),
@@ -284,9 +330,17 @@ def test_the_operator_chooses_which_labels_are_inherited() -> None:
     assert compiled(metadata={"labels": labels}, defaults=chosen).labels == {"team": "a"}
 
 
-def annotations_of(annotations: dict[str, str], *, excluded: tuple[str, ...] | None = None) -> dict[str, str]:
-    chosen = DEFAULTS if excluded is None else DEFAULTS.model_copy(update={"excluded_annotations": excluded})
-    found: dict[str, str] = compiled(metadata={"annotations": annotations}, defaults=chosen).annotations
+def annotations_of(
+    annotations: dict[str, str], *, excluded: tuple[str, ...] | None = None
+) -> dict[str, str]:
+    chosen = (
+        DEFAULTS
+        if excluded is None
+        else DEFAULTS.model_copy(update={"excluded_annotations": excluded})
+    )
+    found: dict[str, str] = compiled(
+        metadata={"annotations": annotations}, defaults=chosen
+    ).annotations
     return found
 
 
@@ -298,13 +352,22 @@ def test_annotations_are_inherited_except_for_those_that_are_excluded() -> None:
         "kueue.x-k8s.io/retriable-in-group": "true",
         "argocd.argoproj.io/sync-wave": "1",
     }
-    assert annotations_of(annotations) == {"example.com/owner": "team-a", "sidecar.istio.io/inject": "false"}
-    assert annotations_of(annotations, excluded=("sidecar.*", "k*", "argo*")) == {"example.com/owner": "team-a"}
+    assert annotations_of(annotations) == {
+        "example.com/owner": "team-a",
+        "sidecar.istio.io/inject": "false",
+    }
+    assert annotations_of(annotations, excluded=("sidecar.*", "k*", "argo*")) == {
+        "example.com/owner": "team-a"
+    }
     assert annotations_of(annotations, excluded=("*",)) == {}
 
 
 def test_our_own_annotations_are_never_inherited() -> None:
-    own = {"inferrun.dev/signature": "forged", "krateo.io/paused": "true", "inferrun.dev/stopped": "true"}
+    own = {
+        "inferrun.dev/signature": "forged",
+        "krateo.io/paused": "true",
+        "inferrun.dev/stopped": "true",
+    }
     assert annotations_of(own, excluded=()) == {}
 
 
@@ -342,7 +405,9 @@ def test_what_another_version_wrote_keeps_its_texts() -> None:
     assert [one.texts["snapshot.json"] for one in (read, moved)] == [theirs, theirs]
 
 
-@pytest.mark.parametrize("data", [{}, {"contract.json": "{}"}, {"contract.json": "{", "snapshot.json": "{}"}])
+@pytest.mark.parametrize(
+    "data", [{}, {"contract.json": "{}"}, {"contract.json": "{", "snapshot.json": "{}"}]
+)
 def test_a_config_map_that_is_not_ours_is_an_error(data: dict[str, str]) -> None:
     with pytest.raises((KeyError, ValueError)):
         CompiledRun.read(data, base_name="inf-iris")
@@ -351,7 +416,9 @@ def test_a_config_map_that_is_not_ours_is_an_error(data: dict[str, str]) -> None
 def test_the_secrets_of_headers_are_part_of_the_snapshot() -> None:
     source = {"name": "X-Api-Key", "secretKeyRef": {"name": "handler", "key": "key"}}
     api = {"path": "/", "endpointRef": {"name": "handler"}, "headersFrom": [source]}
-    snapshot = compiled(spec={"storage": {"input": {"krateo": {"api": api}}, "output": {"krateo": {"api": api}}}})
+    snapshot = compiled(
+        spec={"storage": {"input": {"krateo": {"api": api}}, "output": {"krateo": {"api": api}}}}
+    )
     assert [(one.end, one.index, one.secret, one.key) for one in snapshot.header_secrets] == [
         ("input", 0, "handler", "key"),
         ("output", 0, "handler", "key"),
@@ -360,13 +427,25 @@ def test_the_secrets_of_headers_are_part_of_the_snapshot() -> None:
 
 def test_the_contract_has_no_secret_value_of_a_header_for_the_model_server() -> None:
     reference = {"secretKeyRef": {"name": "gateway", "key": "api-key"}}
-    headers = [{"name": "Host", "value": "iris.example"}, {"name": "api-key", "valueFrom": reference}]
-    found = compile_of(spec={"kserve": {"modelUrl": "http://m", "headers": headers, "proxyUrl": "http://proxy:3128"}})
+    headers = [
+        {"name": "Host", "value": "iris.example"},
+        {"name": "api-key", "valueFrom": reference},
+    ]
+    found = compile_of(
+        spec={
+            "kserve": {"modelUrl": "http://m", "headers": headers, "proxyUrl": "http://proxy:3128"}
+        }
+    )
     kserve = json.loads(found.contract_json)["kserve"]
     assert kserve["headers"] == [{"name": "Host", "value": "iris.example"}, {"name": "api-key"}]
     assert kserve["proxyUrl"] == "http://proxy:3128"
     [secret] = found.snapshot.header_secrets
-    assert (secret.end, secret.index, secret.secret, secret.key) == ("model", 1, "gateway", "api-key")
+    assert (secret.end, secret.index, secret.secret, secret.key) == (
+        "model",
+        1,
+        "gateway",
+        "api-key",
+    )
 
 
 def s3(**more: object) -> dict[str, Any]:
@@ -380,7 +459,13 @@ def test_the_audience_of_the_model_servers_token_is_kept() -> None:
     assert compiled(spec={}).token_audiences == {}
 
 
-GCS = {"gcs": {"bucket": "data", "path": "in", "workloadIdentity": {"audience": "//iam.googleapis.com/pool"}}}
+GCS = {
+    "gcs": {
+        "bucket": "data",
+        "path": "in",
+        "workloadIdentity": {"audience": "//iam.googleapis.com/pool"},
+    }
+}
 AZURE = {"azure": {"account": "data", "container": "batch", "path": "in"}}
 WITH_KEY = {"azure": {**AZURE["azure"], "credentialsRef": {"name": "keys"}}}
 
@@ -399,11 +484,18 @@ def test_the_built_in_runner_has_the_identities_of_its_service_account(
 ) -> None:
     storage = {"input": GCS, "output": AZURE}
     snapshot = compiled(spec={"storage": storage, "serviceAccountName": "caller", **spec})
-    assert (snapshot.token_audiences, snapshot.has_azure_identity) == (audiences, has_azure_identity)
+    assert (snapshot.token_audiences, snapshot.has_azure_identity) == (
+        audiences,
+        has_azure_identity,
+    )
 
 
 def test_the_secrets_of_s3_and_of_the_model_server_are_mounted() -> None:
-    kserve = {"modelUrl": "http://llm", "protocolVersion": "openai", "credentialsRef": {"name": "llm-key"}}
+    kserve = {
+        "modelUrl": "http://llm",
+        "protocolVersion": "openai",
+        "credentialsRef": {"name": "llm-key"},
+    }
     snapshot = compiled(spec={"kserve": kserve, "storage": {"input": s3(), "output": s3()}})
     assert snapshot.endpoints == (
         EndpointSecret(end="input", secret="keys"),
@@ -414,14 +506,20 @@ def test_the_secrets_of_s3_and_of_the_model_server_are_mounted() -> None:
 
 
 def test_a_plugin_declares_its_mounts_in_its_storage_object() -> None:
-    storage = {"input": {"lake": {"claimName": "lake", "credentialsRef": {"name": "lake-key"}}}, "output": s3()}
+    storage = {
+        "input": {"lake": {"claimName": "lake", "credentialsRef": {"name": "lake-key"}}},
+        "output": s3(),
+    }
     ours = compiled(spec={"image": DEFAULTS.runner_image, "storage": storage})
     assert ours.claims == (MountedClaim(end="input", name="lake"),)
     assert [endpoint.secret for endpoint in ours.endpoints] == ["lake-key", "keys"]
 
 
 def test_a_custom_image_gets_no_mounts_for_its_own_labels() -> None:
-    storage = {"input": {"lake": {"claimName": "lake", "credentialsRef": {"name": "k"}}}, "output": s3()}
+    storage = {
+        "input": {"lake": {"claimName": "lake", "credentialsRef": {"name": "k"}}},
+        "output": s3(),
+    }
     custom = compiled(spec={"image": "custom:1", "storage": storage})
     assert (custom.claims, custom.endpoints) == ((), ())
 
@@ -439,7 +537,13 @@ def test_the_settings_of_requests_are_passed_to_our_runner_only() -> None:
 
 
 def test_the_limits_of_a_config_are_passed_to_our_runner_only_in_bytes() -> None:
-    given = {"chunk": "64Ki", "record": 1_000_000, "window": "128Mi", "response": "1M", "spool": "10Gi"}
+    given = {
+        "chunk": "64Ki",
+        "record": 1_000_000,
+        "window": "128Mi",
+        "response": "1M",
+        "spool": "10Gi",
+    }
     limits = compiled(spec={"limits": given, "requests": {"concurrency": 2}}).limits
     assert limits == {
         "INFERRUN_CHUNK_BYTES": "65536",
@@ -459,11 +563,20 @@ def test_the_runner_accepts_every_limit_that_a_config_may_have(limit: str, size:
     size = LEAST_WINDOW if (limit, size) == ("window", LEAST_SIZE) else size
     problems = config_problems(config(limits={limit: size}))
     assert not [problem for problem in problems if problem.field.startswith("spec.limits")]
-    assert getattr(read_settings(compiled(spec={"limits": {limit: size}}).limits).limits, f"{limit}_bytes") >= 1024
+    assert (
+        getattr(
+            read_settings(compiled(spec={"limits": {limit: size}}).limits).limits, f"{limit}_bytes"
+        )
+        >= 1024
+    )
 
 
 ADDRESS = ModelAddress(
-    url="http://a/v2/models/iris/infer", model_name="iris", protocol="v2", generation=3, revision="r1"
+    url="http://a/v2/models/iris/infer",
+    model_name="iris",
+    protocol="v2",
+    generation=3,
+    revision="r1",
 )
 REFERENCE = {"serviceRef": {"kind": "InferenceService", "name": "iris"}}
 
@@ -475,7 +588,10 @@ def test_a_later_launch_has_a_config_map_of_its_own_only_if_the_model_has_moved(
     assert (moved.base_name, moved.snapshot_json) == (first.base_name, first.snapshot_json)
     assert moved.config_map.startswith(f"{first.base_name}-m")
     assert (
-        moved.config_map == compile_with_model(first, replace(ADDRESS, url="http://b/v2/models/iris/infer")).config_map
+        moved.config_map
+        == compile_with_model(
+            first, replace(ADDRESS, url="http://b/v2/models/iris/infer")
+        ).config_map
     )
     assert moved.model.model_url == "http://b/v2/models/iris/infer"
 
@@ -518,7 +634,8 @@ FILES = {"input": {"file": {"claimName": "data"}}, "output": {"s3": {"bucket": "
 
 
 @pytest.mark.parametrize(
-    ("of_run", "of_config", "expected"), [(None, None, 1), (None, 5, 5), (3, 5, 3), (1, 5, 1), (4, None, 4)]
+    ("of_run", "of_config", "expected"),
+    [(None, None, 1), (None, 5, 5), (3, 5, 3), (1, 5, 1), (4, None, 4)],
 )
 def test_the_shards_of_the_run_override_those_of_the_config(
     of_run: int | None, of_config: int | None, expected: int
@@ -531,7 +648,10 @@ def test_the_shards_of_the_run_override_those_of_the_config(
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({"image": "mine:1"}, "requires the built-in runner, but the InferenceConfig names the image 'mine:1'"),
+        (
+            {"image": "mine:1"},
+            "requires the built-in runner, but the InferenceConfig names the image 'mine:1'",
+        ),
         ({"storage": {**FILES, "input": {"sql": {}}}}, "requires an input of the label file or s3"),
         ({"storage": {**FILES, "output": {"krateo": {}}}}, "spec.storage.output has krateo"),
         ({"canaryRecords": 5}, "not allowed together with spec.canaryRecords (5)"),
@@ -548,7 +668,9 @@ def test_a_run_that_cannot_be_divided_is_never_launched(spec: dict[str, Any], wh
 def test_the_names_of_the_hosts_of_all_shards_must_fit() -> None:
     spec = {"image": None, "storage": FILES}
     for shards, most in ((64, 43), (10, 44), (2, 44)):
-        fitting, too_long = (run(metadata={"name": "a" * (most + more)}, shards=shards) for more in (0, 1))
+        fitting, too_long = (
+            run(metadata={"name": "a" * (most + more)}, shards=shards) for more in (0, 1)
+        )
         compile_run(fitting, config(**spec), defaults=DEFAULTS, runner_account="")
         with pytest.raises(LaunchBlocked, match=f"metadata.name of at most {most} characters"):
             compile_run(too_long, config(**spec), defaults=DEFAULTS, runner_account="")

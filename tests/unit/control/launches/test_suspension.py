@@ -19,15 +19,26 @@ FIRST: Json = {
 
 
 def verdict_on(job_uid: str = JOB_UID, **status: object) -> Verdict | None:
-    said = {"phase": "Suspended", "reason": "Suspended", "endedLaunches": 1, "attempts": [FIRST], **status}
+    said = {
+        "phase": "Suspended",
+        "reason": "Suspended",
+        "endedLaunches": 1,
+        "attempts": [FIRST],
+        **status,
+    }
     return suspension_of(parse_run(live_run(**said)), job_uid=job_uid)  # type: ignore[arg-type]
 
 
-def test_a_launch_that_the_status_counts_as_suspended_is_no_attempt_and_used_the_time_that_it_says() -> None:
+def test_a_launch_that_the_status_counts_as_suspended_is_no_attempt_and_used_the_time_that_it_says() -> (
+    None
+):
     verdict = verdict_on()
     assert verdict is not None
     assert (verdict.kind, verdict.reason) == (VerdictKind.SUSPENDED, Reason.SUSPENDED)
-    assert (verdict.started_at, verdict.finished_at) == ("2026-11-21T08:00:00Z", "2026-11-21T08:01:00Z")
+    assert (verdict.started_at, verdict.finished_at) == (
+        "2026-11-21T08:00:00Z",
+        "2026-11-21T08:01:00Z",
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ def noisy(item: Json) -> Json:
     """The object with fields that nobody reads."""
     metadata = item["metadata"]
     metadata |= NOISE
-    metadata.setdefault("annotations", {})["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
+    metadata.setdefault("annotations", {})["kubectl.kubernetes.io/last-applied-configuration"] = (
+        "{}"
+    )
     metadata.setdefault("labels", {})["app"] = "mine"
     return item
 
@@ -75,7 +77,10 @@ def test_a_suspended_job_stays_suspended() -> None:
 
 def test_a_trimmed_pod_keeps_its_state_its_image_and_its_pull_secret() -> None:
     pod = noisy(
-        live_pod(waiting("ErrImagePull", "x" * 5000), conditions=[DISRUPTED, {"type": "Ready", "status": "False"}])
+        live_pod(
+            waiting("ErrImagePull", "x" * 5000),
+            conditions=[DISRUPTED, {"type": "Ready", "status": "False"}],
+        )
     )
     pod["spec"]["imagePullSecrets"] = [{"name": "registry"}]
     trimmed = trim_pod(pod)
@@ -86,7 +91,10 @@ def test_a_trimmed_pod_keeps_its_state_its_image_and_its_pull_secret() -> None:
         "imagePullSecrets": [{"name": "registry"}],
     }
     assert [one["type"] for one in trimmed["status"]["conditions"]] == ["DisruptionTarget"]
-    assert len(trimmed["status"]["containerStatuses"][0]["state"]["waiting"]["message"]) == MESSAGE_LIMIT
+    assert (
+        len(trimmed["status"]["containerStatuses"][0]["state"]["waiting"]["message"])
+        == MESSAGE_LIMIT
+    )
     assert controller_of(trimmed) == JOB_UID
 
 
@@ -164,7 +172,11 @@ def test_a_listed_event_without_ballast_says_the_same() -> None:
     [
         ({"count/jobs.batch": "20"}, {"count/jobs.batch": "20"}, True),
         ({"count/jobs.batch": "20"}, {"count/jobs.batch": "19"}, False),
-        ({"count/jobs.batch": "20", "configmaps": "0"}, {"count/jobs.batch": "1", "configmaps": "0"}, True),
+        (
+            {"count/jobs.batch": "20", "configmaps": "0"},
+            {"count/jobs.batch": "1", "configmaps": "0"},
+            True,
+        ),
         ({"count/jobs.batch": "2k"}, {"count/jobs.batch": "2k"}, True),
         ({"count/jobs.batch": "2k"}, {"count/jobs.batch": "1999"}, False),
         ({"count/jobs.batch": "1e3"}, {"count/jobs.batch": "1k"}, False),
@@ -172,8 +184,14 @@ def test_a_listed_event_without_ballast_says_the_same() -> None:
         ({}, {}, False),
     ],
 )
-def test_a_trimmed_quota_says_whether_a_launch_has_room(hard: Json, used: Json, *, is_full: bool) -> None:
-    quota = {"metadata": {"name": "q", "namespace": "n"}, "spec": {}, "status": {"hard": hard, "used": used}}
+def test_a_trimmed_quota_says_whether_a_launch_has_room(
+    hard: Json, used: Json, *, is_full: bool
+) -> None:
+    quota = {
+        "metadata": {"name": "q", "namespace": "n"},
+        "spec": {},
+        "status": {"hard": hard, "used": used},
+    }
     assert trim_quota(quota)["isFull"] is is_full
 
 
@@ -191,12 +209,17 @@ def test_of_events_the_latest_of_each_reason_is_kept() -> None:
     }
 
 
-@pytest.mark.parametrize("changes", [{"status": None}, {"spec": None}, {"status": {}}, {"spec": {}}])
+@pytest.mark.parametrize(
+    "changes", [{"status": None}, {"spec": None}, {"status": {}}, {"spec": {}}]
+)
 def test_objects_with_missing_parts_can_be_trimmed(changes: dict[str, Any]) -> None:
     trim_job({**live_job(), **changes})
     trim_pod({**live_pod(), **changes})
 
 
 def test_a_trimmed_job_and_its_pod_take_less_than_two_kibibytes() -> None:
-    job, pod = trim_job(noisy(live_job(clock=30))), trim_pod(noisy(live_pod(running(STARTED), phase="Running")))
+    job, pod = (
+        trim_job(noisy(live_job(clock=30))),
+        trim_pod(noisy(live_pod(running(STARTED), phase="Running"))),
+    )
     assert len(json.dumps(job)) + len(json.dumps(pod)) < 2048

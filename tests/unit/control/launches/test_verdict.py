@@ -18,7 +18,11 @@ from tests.unit.objects import FINISHED, STARTED, Json, job, pod, snapshot, term
 from workflows.messages import Verdict, VerdictKind
 
 COMPLETE = job(condition="Complete")
-FAILED = job(condition="Failed", reason="BackoffLimitExceeded", message="Job has reached the specified backoff limit")
+FAILED = job(
+    condition="Failed",
+    reason="BackoffLimitExceeded",
+    message="Job has reached the specified backoff limit",
+)
 FOREIGN = snapshot(is_our_runner=False, image="foreign:1")
 RESULT = RunnerResult(
     reason=Reason.SUCCEEDED,
@@ -43,7 +47,8 @@ def judged(of: Json, *pods: Json, by: Snapshot | None = None) -> Verdict:
 
 
 def judged_also_when_gone(of: Json, *, by: Snapshot | None = None) -> Verdict:
-    """The verdict on a failed Job with that Pod, which does not change when the Pod is gone and only its end is known."""
+    """The verdict on a failed Job with that Pod, which does not change when the Pod is gone and
+    only its end is known."""
     verdict = judged(FAILED, of, by=by)
     assert judged(FAILED, remembered(of), by=by) == verdict
     return verdict
@@ -67,7 +72,10 @@ def test_a_failure_that_would_recur_is_not_retried(*, retryable: bool) -> None:
 
 
 def test_too_many_errors_are_final_and_have_a_reason_of_their_own() -> None:
-    verdict = judged(FAILED, failed(4, result_of(Reason.ERROR_THRESHOLD_EXCEEDED, "6 of 100 failed", retryable=False)))
+    verdict = judged(
+        FAILED,
+        failed(4, result_of(Reason.ERROR_THRESHOLD_EXCEEDED, "6 of 100 failed", retryable=False)),
+    )
     assert outcome(verdict) == (VerdictKind.FAILED, Reason.ERROR_THRESHOLD_EXCEEDED, False)
     assert (verdict.exit_code, verdict.message) == (4, "6 of 100 failed")
 
@@ -83,7 +91,9 @@ def test_too_many_errors_are_final_and_have_a_reason_of_their_own() -> None:
 def test_a_success_counts_as_what_was_asked_only(
     *, is_dry_run: bool, said: Reason, kind: VerdictKind, reason: Reason
 ) -> None:
-    verdict = judged(COMPLETE, succeeded(result_of(said, "checked")), by=snapshot(is_dry_run=is_dry_run))
+    verdict = judged(
+        COMPLETE, succeeded(result_of(said, "checked")), by=snapshot(is_dry_run=is_dry_run)
+    )
     assert (verdict.kind, verdict.reason) == (kind, reason)
     assert kind is VerdictKind.FAILED or verdict.message == "checked"
 
@@ -92,7 +102,14 @@ def deleted(of: Json, *, after_end: float, grace: int = 0) -> Json:
     """The Pod, with a request for its deletion so many seconds after its container ended."""
     ended = datetime.fromisoformat(FINISHED)
     seen = rfc3339(ended + timedelta(seconds=after_end + grace))
-    return {**of, "metadata": {**of["metadata"], "deletionTimestamp": seen, "deletionGracePeriodSeconds": grace}}
+    return {
+        **of,
+        "metadata": {
+            **of["metadata"],
+            "deletionTimestamp": seen,
+            "deletionGracePeriodSeconds": grace,
+        },
+    }
 
 
 def remembered(of: Json) -> Json:
@@ -116,8 +133,12 @@ def test_a_pod_that_is_gone_is_judged_as_it_would_have_been(of: Json) -> None:
 
 @pytest.mark.parametrize("is_reversed", [True, False])
 def test_of_pods_that_are_gone_the_one_that_started_last_is_judged(*, is_reversed: bool) -> None:
-    earlier = PodEnd("a", "pod-a", "job", phase="Failed", exit_code=2, started_at=STARTED, finished_at=FINISHED)
-    later = PodEnd("b", "pod-b", "job", phase="Failed", exit_code=3, started_at=FINISHED, finished_at=FINISHED)
+    earlier = PodEnd(
+        "a", "pod-a", "job", phase="Failed", exit_code=2, started_at=STARTED, finished_at=FINISHED
+    )
+    later = PodEnd(
+        "b", "pod-b", "job", phase="Failed", exit_code=3, started_at=FINISHED, finished_at=FINISHED
+    )
     ends = [later, earlier] if is_reversed else [earlier, later]
     assert judged(FAILED, *(end.as_pod() for end in ends), by=FOREIGN).reason is Reason.INPUT_FAILED
 
@@ -136,7 +157,10 @@ def test_a_container_that_ended_because_its_pod_was_deleted_was_disrupted_whatev
         verdict = judged_also_when_gone(deleted(failed(code), after_end=-1, grace=grace), by=by)
         assert outcome(verdict) == (VerdictKind.DISRUPTED, Reason.DISRUPTED, True)
         assert verdict.exit_code == code
-        assert f"Pod inf-iris-abc was deleted or evicted and its container exited with {code}" in verdict.message
+        assert (
+            f"Pod inf-iris-abc was deleted or evicted and its container exited with {code}"
+            in verdict.message
+        )
 
 
 @pytest.mark.parametrize(
@@ -148,12 +172,22 @@ def test_a_container_that_ended_because_its_pod_was_deleted_was_disrupted_whatev
             VerdictKind.DISRUPTED,
             id="deleted-before-its-start",
         ),
-        pytest.param(deleted(failed(2), after_end=30), VerdictKind.FAILED, id="deleted-after-its-failure"),
-        pytest.param(deleted(failed(2), after_end=30, grace=10), VerdictKind.FAILED, id="in-its-grace-period"),
-        pytest.param(deleted(succeeded(), after_end=-1, grace=10), VerdictKind.SUCCEEDED, id="succeeded-meanwhile"),
+        pytest.param(
+            deleted(failed(2), after_end=30), VerdictKind.FAILED, id="deleted-after-its-failure"
+        ),
+        pytest.param(
+            deleted(failed(2), after_end=30, grace=10), VerdictKind.FAILED, id="in-its-grace-period"
+        ),
+        pytest.param(
+            deleted(succeeded(), after_end=-1, grace=10),
+            VerdictKind.SUCCEEDED,
+            id="succeeded-meanwhile",
+        ),
     ],
 )
-def test_a_pod_that_was_removed_is_judged_by_what_its_container_did_before(of: Json, kind: VerdictKind) -> None:
+def test_a_pod_that_was_removed_is_judged_by_what_its_container_did_before(
+    of: Json, kind: VerdictKind
+) -> None:
     verdict = judged_also_when_gone(of, by=FOREIGN)
     assert verdict.kind is kind
     assert kind is not VerdictKind.FAILED or verdict.reason is Reason.INVALID_CONTRACT
@@ -165,7 +199,9 @@ def test_a_grace_period_of_any_length_is_accepted() -> None:
     assert judged(FAILED, odd, by=FOREIGN).kind is VerdictKind.DISRUPTED
 
 
-@pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfmemory", "NodeAffinity", "UnexpectedAdmissionError"])
+@pytest.mark.parametrize(
+    "reason", ["OutOfcpu", "OutOfmemory", "NodeAffinity", "UnexpectedAdmissionError"]
+)
 @pytest.mark.parametrize("state", [None, waiting("ContainerCreating")])
 def test_a_pod_that_its_node_rejected_was_no_attempt(reason: str, state: Json | None) -> None:
     rejected = pod(state, phase="Failed", reason=reason, message="Node didn't have enough resource")
@@ -183,16 +219,27 @@ def test_a_pod_whose_other_init_container_failed_was_not_rejected_by_its_node() 
 
 
 @pytest.mark.parametrize("code", [137, 3, 0])
-def test_what_our_runner_reports_of_its_commit_counts_even_if_it_was_killed_afterwards(code: int) -> None:
+def test_what_our_runner_reports_of_its_commit_counts_even_if_it_was_killed_afterwards(
+    code: int,
+) -> None:
     killed = pod(terminated(code, message=dump_result(RESULT), reason="OOMKilled"), phase="Failed")
     verdict = judged(FAILED, killed)
-    assert (verdict.kind, verdict.exit_code, verdict.records) == (VerdictKind.SUCCEEDED, code, RESULT.records)
-    assert judged(FAILED, killed, by=FOREIGN).kind is (VerdictKind.FAILED if code else VerdictKind.SUCCEEDED)
+    assert (verdict.kind, verdict.exit_code, verdict.records) == (
+        VerdictKind.SUCCEEDED,
+        code,
+        RESULT.records,
+    )
+    assert judged(FAILED, killed, by=FOREIGN).kind is (
+        VerdictKind.FAILED if code else VerdictKind.SUCCEEDED
+    )
 
 
 def test_a_container_that_exited_with_0_has_succeeded_although_another_one_failed_its_pod() -> None:
     other = {"name": "proxy", "state": terminated(143)}
-    for state, by in ((terminated(0), FOREIGN), (terminated(0, message=dump_result(RESULT)), snapshot())):
+    for state, by in (
+        (terminated(0), FOREIGN),
+        (terminated(0, message=dump_result(RESULT)), snapshot()),
+    ):
         shared = pod(state, phase="Failed")
         shared["status"]["containerStatuses"].append(other)
         assert judged(FAILED, shared, by=by).kind is VerdictKind.SUCCEEDED
@@ -207,9 +254,17 @@ def test_another_exit_code_keeps_its_reason() -> None:
 
 def test_our_runners_success_includes_its_result() -> None:
     verdict = judged(COMPLETE, succeeded(dump_result(RESULT)))
-    assert (verdict.kind, verdict.reason, verdict.exit_code) == (VerdictKind.SUCCEEDED, Reason.SUCCEEDED, 0)
+    assert (verdict.kind, verdict.reason, verdict.exit_code) == (
+        VerdictKind.SUCCEEDED,
+        Reason.SUCCEEDED,
+        0,
+    )
     assert verdict.message == RESULT.message
-    assert (verdict.records, verdict.delivery, verdict.output) == (RESULT.records, "ExactlyOnce", RESULT.output)
+    assert (verdict.records, verdict.delivery, verdict.output) == (
+        RESULT.records,
+        "ExactlyOnce",
+        RESULT.output,
+    )
     assert (verdict.started_at, verdict.finished_at) == (STARTED, FINISHED)
 
 
@@ -218,9 +273,17 @@ CONTRADICTION = result_of(Reason.OUTPUT_FAILED, "the disk is full")
 
 @pytest.mark.parametrize(
     "pods",
-    [(), (succeeded(""),), (succeeded("rubbish"),), (pod(phase="Succeeded"),), (succeeded(CONTRADICTION),)],
+    [
+        (),
+        (succeeded(""),),
+        (succeeded("rubbish"),),
+        (pod(phase="Succeeded"),),
+        (succeeded(CONTRADICTION),),
+    ],
 )
-def test_an_unreadable_result_of_our_runner_is_a_failure_that_is_retried(pods: tuple[Json, ...]) -> None:
+def test_an_unreadable_result_of_our_runner_is_a_failure_that_is_retried(
+    pods: tuple[Json, ...],
+) -> None:
     """So is a result that contradicts the exit code."""
     assert outcome(judged(COMPLETE, *pods)) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE, True)
 
@@ -269,13 +332,17 @@ NO_MODEL = result_of(Reason.INFERENCE_FAILED, "the model answered 503 five times
 
 def test_the_runners_own_message_follows_the_exit_code() -> None:
     verdict = judged(FAILED, failed(4, NO_MODEL))
-    assert verdict.message.endswith("(the model server did not predict): the model answered 503 five times")
+    assert verdict.message.endswith(
+        "(the model server did not predict): the model answered 503 five times"
+    )
     assert verdict.records == COUNTS
 
 
 def test_an_unknown_message_is_shown_as_one_bounded_line() -> None:
     verdict = judged(FAILED, failed(1, "Traceback\n  File x\x1b[0m\n" + "y" * 4000))
-    assert verdict.message.startswith("exit code 1 (an internal error of the runner): Traceback File x")
+    assert verdict.message.startswith(
+        "exit code 1 (an internal error of the runner): Traceback File x"
+    )
     assert len(verdict.message) <= 1024
     assert verdict.message.isprintable()
 
@@ -299,7 +366,11 @@ def test_a_custom_images_message_is_shown_as_text_even_if_it_looks_like_ours() -
 def test_a_custom_image_that_fails_to_read_its_input_without_a_token_gets_a_hint(
     *, code: int, changes: dict[str, Any], is_hinted: bool
 ) -> None:
-    given = {"is_our_runner": False, "endpoints": (EndpointSecret(end="input", secret="s"),), **changes}
+    given = {
+        "is_our_runner": False,
+        "endpoints": (EndpointSecret(end="input", secret="s"),),
+        **changes,
+    }
     verdict = judged(FAILED, failed(code), by=snapshot(**given))
     assert ("SA_RUNNER" in verdict.message) is is_hinted
 
@@ -331,9 +402,12 @@ def test_exit_code_6_is_the_deadline_only_when_the_time_was_used_up(
 
 
 def out_of_memory(limit: str = "", *, applied: str = "", of_pod: str = "") -> Json:
-    """A Pod whose spec has that limit; `applied` is what the kubelet says, which a resize may have changed."""
+    """A Pod whose spec has that limit; `applied` is what the kubelet says, which a resize may have
+    changed."""
     of, limits = failed(137, reason="OOMKilled"), {"limits": {"memory": limit}} if limit else {}
-    of["spec"]["containers"].insert(0, {"name": "proxy", "resources": {"limits": {"memory": "1Gi"}}})
+    of["spec"]["containers"].insert(
+        0, {"name": "proxy", "resources": {"limits": {"memory": "1Gi"}}}
+    )
     of["spec"]["containers"][1]["resources"] = limits
     if applied:
         of["status"]["containerStatuses"][0]["resources"] = {"limits": {"memory": applied}}
@@ -345,7 +419,9 @@ def out_of_memory(limit: str = "", *, applied: str = "", of_pod: str = "") -> Js
 ASKED = snapshot(resources={"limits": {"memory": "2Gi"}})
 
 
-@pytest.mark.parametrize("of", [out_of_memory("2Gi"), out_of_memory("2048Mi"), out_of_memory("40Mi", applied="2Gi")])
+@pytest.mark.parametrize(
+    "of", [out_of_memory("2Gi"), out_of_memory("2048Mi"), out_of_memory("40Mi", applied="2Gi")]
+)
 def test_a_container_out_of_memory_is_reported_with_its_limit(of: Json) -> None:
     verdict = judged_also_when_gone(of, by=ASKED)
     assert verdict.reason is Reason.OUT_OF_MEMORY
@@ -366,7 +442,9 @@ OTHERS_LIMIT = "40Mi; this limit was set by something else"
         (out_of_memory(), ASKED, "its node has"),
     ],
 )
-def test_a_limit_that_is_not_the_configs_is_told_from_it(of: Json, asked: Snapshot, limit: str) -> None:
+def test_a_limit_that_is_not_the_configs_is_told_from_it(
+    of: Json, asked: Snapshot, limit: str
+) -> None:
     message = judged_also_when_gone(of, by=asked).message
     assert f"more memory than {limit}" in message
     assert f"the config says {'2Gi' if asked is ASKED else 'none'}" in message
@@ -379,7 +457,9 @@ def uninitialized(**states: Json) -> Json:
     return pod(waiting("PodInitializing"), phase="Failed", initContainerStatuses=statuses)
 
 
-def test_an_injected_init_container_that_failed_is_named_with_the_command_that_shows_its_log() -> None:
+def test_an_injected_init_container_that_failed_is_named_with_the_command_that_shows_its_log() -> (
+    None
+):
     done, denied = terminated(0, reason="Completed"), terminated(7, message="iptables: denied")
     verdict = judged_also_when_gone(uninitialized(warm_up=done, istio_init=denied))
     assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.POD_LOST)
@@ -399,7 +479,12 @@ def test_a_warm_up_that_gave_up_is_a_failure_that_is_retried_and_used_no_time(co
 
 def test_a_job_that_a_deadline_of_others_has_ended_says_so_and_counts() -> None:
     said = "Job was active longer than specified deadline"
-    limited = job(condition="Failed", reason="DeadlineExceeded", message=said, spec={"activeDeadlineSeconds": 8})
+    limited = job(
+        condition="Failed",
+        reason="DeadlineExceeded",
+        message=said,
+        spec={"activeDeadlineSeconds": 8},
+    )
     for pods in ([deleted(failed(143), after_end=-1)], []):
         verdict = judged(limited, *pods)
         assert outcome(verdict) == (VerdictKind.FAILED, Reason.STOPPED, True)
@@ -417,7 +502,9 @@ def test_a_job_that_a_deadline_of_others_has_ended_says_so_and_counts() -> None:
         ("60", None, Reason.DEADLINE_EXCEEDED),
     ],
 )
-def test_a_time_limit_of_the_pod_that_is_not_ours_counts(given: str | None, limit: int | None, reason: Reason) -> None:
+def test_a_time_limit_of_the_pod_that_is_not_ours_counts(
+    given: str | None, limit: int | None, reason: Reason
+) -> None:
     of = pod(terminated(137), phase="Failed", reason="DeadlineExceeded")
     of["spec"]["activeDeadlineSeconds"] = limit
     assert judged(deadline_job(given), of).reason is reason
@@ -426,21 +513,32 @@ def test_a_time_limit_of_the_pod_that_is_not_ours_counts(given: str | None, limi
 def test_a_pod_that_was_evicted_for_what_it_used_says_so() -> None:
     words = "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi."
     verdict = judged(FAILED, failed(137, conditions=DISRUPTED), by=FOREIGN)
-    assert verdict.message == "Pod inf-iris-abc was deleted or evicted and its container exited with 137"
+    assert (
+        verdict.message
+        == "Pod inf-iris-abc was deleted or evicted and its container exited with 137"
+    )
     of = pod(terminated(137), phase="Failed", reason="Evicted", message=words, conditions=DISRUPTED)
     assert judged(FAILED, of).message.endswith(f"exited with 137: Evicted {words}")
 
 
 @pytest.mark.parametrize("state", ["Complete", "Failed"])
-def test_a_job_that_ended_because_of_a_pod_that_executes_something_else_says_what(state: str) -> None:
-    of, other = job(condition=state, reason="BackoffLimitExceeded"), pod(terminated(0), name="inf-iris-xyz")
-    of["spec"] = {"template": {"spec": {"containers": [{"name": "inference", "image": "registry/own:1"}]}}}
+def test_a_job_that_ended_because_of_a_pod_that_executes_something_else_says_what(
+    state: str,
+) -> None:
+    of, other = (
+        job(condition=state, reason="BackoffLimitExceeded"),
+        pod(terminated(0), name="inf-iris-xyz"),
+    )
+    of["spec"] = {
+        "template": {"spec": {"containers": [{"name": "inference", "image": "registry/own:1"}]}}
+    }
     other["spec"]["containers"][0]["image"] = "mirror/own:1"
     verdict = judge_finished_job(Evidence(of, [], snapshot(), changed=(other,)))
     reason = Reason.RESULT_UNREADABLE if state == "Complete" else Reason.POD_CHANGED
     assert outcome(verdict) == (VerdictKind.FAILED, reason, True)
-    assert "Pod inf-iris-xyz does not execute what its Job says (image 'mirror/own:1' instead of 'registry/own:1')" in (
-        verdict.message
+    assert (
+        "Pod inf-iris-xyz does not execute what its Job says (image 'mirror/own:1' instead of 'registry/own:1')"
+        in (verdict.message)
     )
 
 
@@ -450,10 +548,15 @@ def test_a_job_that_ended_because_of_a_pod_that_executes_something_else_says_wha
         ({}, "fix spec.image in the InferenceConfig"),
         ({wellknown.ANNOTATION_RUNNER: "builtin"}, "fix the chart value images.runner"),
         ({wellknown.ANNOTATION_IMAGE: "registry/own:1"}, "fix spec.image in the InferenceConfig"),
-        ({wellknown.ANNOTATION_IMAGE: "own:1"}, "the run asked for 'own:1': fix the webhook or policy"),
+        (
+            {wellknown.ANNOTATION_IMAGE: "own:1"},
+            "the run asked for 'own:1': fix the webhook or policy",
+        ),
     ],
 )
-def test_an_image_that_something_else_has_set_is_told_from_the_configs(annotations: Json, fix: str) -> None:
+def test_an_image_that_something_else_has_set_is_told_from_the_configs(
+    annotations: Json, fix: str
+) -> None:
     of = job()
     of["metadata"]["annotations"] = annotations
     verdict = judge_stuck_pod(pod(waiting("InvalidImageName")), of)
@@ -463,7 +566,9 @@ def test_an_image_that_something_else_has_set_is_told_from_the_configs(annotatio
 
 @pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
 def test_a_container_that_cannot_be_started_is_reported_with_its_image(reason: str) -> None:
-    end = terminated(128, message="exec: no such file", reason=reason, started="1970-01-01T00:00:00Z")
+    end = terminated(
+        128, message="exec: no such file", reason=reason, started="1970-01-01T00:00:00Z"
+    )
     verdict = judged(FAILED, pod(end, phase="Failed"))
     assert verdict.reason is Reason.CONTAINER_NOT_STARTED
     assert "'registry/own:1' could not be started: exec: no such file" in verdict.message
@@ -482,7 +587,9 @@ def test_a_pod_that_failed_before_its_container_ended_is_lost() -> None:
     assert "The node was low on memory" in verdict.message
 
 
-@pytest.mark.parametrize("state", [None, waiting("ImagePullBackOff"), terminated(137, started="1970-01-01T00:00:00Z")])
+@pytest.mark.parametrize(
+    "state", [None, waiting("ImagePullBackOff"), terminated(137, started="1970-01-01T00:00:00Z")]
+)
 def test_a_pod_terminated_by_its_deadline_before_it_started_was_waiting(state: Json | None) -> None:
     verdict = judged(FAILED, pod(state, phase="Failed", reason="DeadlineExceeded"))
     assert verdict.kind is VerdictKind.NEVER_RAN
@@ -537,12 +644,16 @@ def test_a_pod_that_can_never_start_fails_the_run_with_the_image_and_the_fix(
     assert "the kubelet's words" in verdict.message
 
 
-@pytest.mark.parametrize("reason", ["", "ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff"])
+@pytest.mark.parametrize(
+    "reason", ["", "ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff"]
+)
 def test_a_pod_that_may_still_start_is_not_stuck(reason: str) -> None:
     assert judge_stuck_pod(pod(waiting(reason)), job()) is None
 
 
-@pytest.mark.parametrize("odd", [{}, {"status": None}, {"status": {"containerStatuses": None, "conditions": None}}])
+@pytest.mark.parametrize(
+    "odd", [{}, {"status": None}, {"status": {"containerStatuses": None, "conditions": None}}]
+)
 def test_malformed_pods_are_judged_without_an_error(odd: Json) -> None:
     strange = {"metadata": {"name": "p", "creationTimestamp": STARTED}, "spec": None, **odd}
     assert judged(FAILED, strange).reason is Reason.POD_LOST
@@ -557,7 +668,9 @@ def test_a_killed_runner_is_reported_with_its_record_counts_instead_of_its_log()
 
 
 @pytest.mark.parametrize("given", ["²", "٣", "9" * 5000, "1e9", "-5", "5\n", "", " 5"])
-def test_an_annotation_that_is_no_number_of_seconds_does_not_keep_a_run_from_ending(given: str) -> None:
+def test_an_annotation_that_is_no_number_of_seconds_does_not_keep_a_run_from_ending(
+    given: str,
+) -> None:
     """Users can edit the Job."""
     edited = job(condition="Failed")
     edited["metadata"]["annotations"] = {ANNOTATION_SECONDS_LEFT: given}

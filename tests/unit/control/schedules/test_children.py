@@ -6,7 +6,13 @@ import pytest
 
 from activities.schedule_children import list_children
 from control.runs.submissions import adopted, submission_status, submitted_run
-from control.schedules.children import in_progress, overlapping, schedule_of, scheduled_run, to_prune
+from control.schedules.children import (
+    in_progress,
+    overlapping,
+    schedule_of,
+    scheduled_run,
+    to_prune,
+)
 from inferrun import wellknown
 from inferrun.kube.objects import Object, Resource
 from inferrun.reasons import Phase, Reason
@@ -38,12 +44,18 @@ SPEC = {
     "successfulJobsHistoryLimit": 2,
     "failedJobsHistoryLimit": 0,
 }
-DEFAULTS = Defaults(propagated_labels=("kueue.x-k8s.io/queue-name",), excluded_annotations=("example.com/*",))
+DEFAULTS = Defaults(
+    propagated_labels=("kueue.x-k8s.io/queue-name",), excluded_annotations=("example.com/*",)
+)
 
 
 def parent(**spec: object) -> InferenceRun:
     labels = {"kueue.x-k8s.io/queue-name": "gpu", "team": "a"}
-    annotations = {"example.com/private": "1", "team.example/owner": "a", wellknown.ANNOTATION_WORKFLOW_ID: "forged"}
+    annotations = {
+        "example.com/private": "1",
+        "team.example/owner": "a",
+        wellknown.ANNOTATION_WORKFLOW_ID: "forged",
+    }
     metadata = {
         "name": "nightly",
         "namespace": "team",
@@ -54,12 +66,18 @@ def parent(**spec: object) -> InferenceRun:
     return parse_run({"metadata": metadata, "spec": {**SPEC, **spec}})
 
 
-def child(schedule: InferenceRun | None = None, *, workflow_id: str = "w", nominal_time: datetime = DUE) -> Object:
-    return scheduled_run(schedule or parent(), workflow_id=workflow_id, nominal_time=nominal_time, defaults=DEFAULTS)
+def child(
+    schedule: InferenceRun | None = None, *, workflow_id: str = "w", nominal_time: datetime = DUE
+) -> Object:
+    return scheduled_run(
+        schedule or parent(), workflow_id=workflow_id, nominal_time=nominal_time, defaults=DEFAULTS
+    )
 
 
 def stored(manifest: Object, *, uid: str = "child-uid", **status: object) -> InferenceRun:
-    return parse_run({**manifest, "metadata": {**manifest["metadata"], "uid": uid}, "status": status})
+    return parse_run(
+        {**manifest, "metadata": {**manifest["metadata"], "uid": uid}, "status": status}
+    )
 
 
 def finished(number: int, phase: Phase) -> InferenceRun:
@@ -95,8 +113,20 @@ def test_a_childs_interval_begins_with_the_time_before_its_own(
 @pytest.mark.parametrize(
     ("until", "terms", "is_new", "start"),
     [
-        pytest.param("2026-11-20T08:00:00Z", {"2026-11-01T00:00:00Z": "0 9 * * *"}, False, "08:00", id="not-edited"),
-        pytest.param("2026-11-20T02:00:00Z", {"2026-11-20T12:00:00Z": "0 9 * * *"}, False, "02:00", id="edited"),
+        pytest.param(
+            "2026-11-20T08:00:00Z",
+            {"2026-11-01T00:00:00Z": "0 9 * * *"},
+            False,
+            "08:00",
+            id="not-edited",
+        ),
+        pytest.param(
+            "2026-11-20T02:00:00Z",
+            {"2026-11-20T12:00:00Z": "0 9 * * *"},
+            False,
+            "02:00",
+            id="edited",
+        ),
         pytest.param(
             "2026-11-19T02:00:00Z",
             {"2026-11-01T00:00:00Z": "0 3 * * *", "2026-11-20T12:00:00Z": "0 9 * * *"},
@@ -104,7 +134,9 @@ def test_a_childs_interval_begins_with_the_time_before_its_own(
             "02:00",
             id="edited-before-the-last-time-was-settled",
         ),
-        pytest.param("2026-11-20T12:00:00Z", {"2026-11-20T12:00:00Z": "0 9 * * *"}, True, "08:00", id="new"),
+        pytest.param(
+            "2026-11-20T12:00:00Z", {"2026-11-20T12:00:00Z": "0 9 * * *"}, True, "08:00", id="new"
+        ),
     ],
 )
 def test_an_edit_leaves_no_gap_between_intervals(
@@ -113,13 +145,20 @@ def test_an_edit_leaves_no_gap_between_intervals(
     account = {
         "until": until,
         "terms": [
-            {"since": since, "schedule": schedule, "timeZone": "Europe/Rome"} for since, schedule in terms.items()
+            {"since": since, "schedule": schedule, "timeZone": "Europe/Rome"}
+            for since, schedule in terms.items()
         ],
         "recent": [] if is_new else [{"time": until, "outcome": "Started"}],
     }
-    edited = stored({"metadata": {"name": "nightly", "namespace": "team"}, "spec": SPEC}, times=account)
+    edited = stored(
+        {"metadata": {"name": "nightly", "namespace": "team"}, "spec": SPEC}, times=account
+    )
     made = child(edited, nominal_time=DUE.replace(hour=8))
-    interval = {"start": f"2026-11-20T{start}:00Z", "end": "2026-11-21T08:00:00Z", "timeZone": "Europe/Rome"}
+    interval = {
+        "start": f"2026-11-20T{start}:00Z",
+        "end": "2026-11-21T08:00:00Z",
+        "timeZone": "Europe/Rome",
+    }
     assert made["spec"]["interval"] == interval
 
 
@@ -132,12 +171,19 @@ def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_t
         wellknown.ANNOTATION_SCHEDULED_TIME: "2026-11-21T09:00:00Z",
     }
     [owner] = made["ownerReferences"]
-    assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("parent-uid", True, False)
+    assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (
+        "parent-uid",
+        True,
+        False,
+    )
 
 
 def test_a_schedules_child_inherits_only_queue_labels() -> None:
     made = child()["metadata"]
-    assert made["labels"] == {"kueue.x-k8s.io/queue-name": "gpu", wellknown.LABEL_SCHEDULE_UID: "parent-uid"}
+    assert made["labels"] == {
+        "kueue.x-k8s.io/queue-name": "gpu",
+        wellknown.LABEL_SCHEDULE_UID: "parent-uid",
+    }
 
 
 def test_the_same_nominal_time_finds_the_same_child() -> None:
@@ -148,12 +194,19 @@ def test_the_same_nominal_time_finds_the_same_child() -> None:
 
 def test_a_run_created_by_hand_with_a_childs_name_is_foreign() -> None:
     made = child()
-    by_hand = parse_run({"metadata": {"name": made["metadata"]["name"], "namespace": "team"}, "spec": made["spec"]})
+    by_hand = parse_run(
+        {"metadata": {"name": made["metadata"]["name"], "namespace": "team"}, "spec": made["spec"]}
+    )
     assert adopted(made, by_hand).reason is Reason.NAME_TAKEN
 
 
 def submission(**changes: object) -> Object:
-    argument = {"namespace": "team", "configRef": "iris", "parameters": {"day": "monday"}, **changes}
+    argument = {
+        "namespace": "team",
+        "configRef": "iris",
+        "parameters": {"day": "monday"},
+        **changes,
+    }
     return submitted_run(parse_submission(argument), workflow_id="daily/2026:11")
 
 
@@ -163,7 +216,11 @@ def test_a_submitted_run_carries_its_workflows_id_and_the_requests_hash() -> Non
     assert annotations[wellknown.ANNOTATION_WORKFLOW_ID] == "daily/2026:11"
     assert len(annotations[wellknown.ANNOTATION_REQUEST_HASH]) == 64
     assert made["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "gpu"}
-    assert made["spec"] == {"configRef": {"name": "iris"}, "parameters": {"day": "monday"}, "timeoutSeconds": 60}
+    assert made["spec"] == {
+        "configRef": {"name": "iris"},
+        "parameters": {"day": "monday"},
+        "timeoutSeconds": 60,
+    }
 
 
 @pytest.mark.parametrize(
@@ -175,7 +232,9 @@ def test_a_submitted_run_carries_its_workflows_id_and_the_requests_hash() -> Non
         ({"timeoutSeconds": 1}, False),
     ],
 )
-def test_the_same_id_with_a_different_request_is_detected(*, changes: dict[str, object], is_same: bool) -> None:
+def test_the_same_id_with_a_different_request_is_detected(
+    *, changes: dict[str, object], is_same: bool
+) -> None:
     status = adopted(submission(**changes), stored(submission()))
     assert (status.reason is not Reason.REQUEST_MISMATCH) is is_same
 
@@ -189,20 +248,29 @@ def test_the_same_id_with_a_different_request_is_detected(*, changes: dict[str, 
     ],
 )
 def test_only_a_run_that_has_ended_has_a_result(phase: str | None, state: SubmissionState) -> None:
-    status = submission_status(RUN, stored(submission(), phase=phase, reason=phase) if phase else None)
+    status = submission_status(
+        RUN, stored(submission(), phase=phase, reason=phase) if phase else None
+    )
     assert (status.standing, status.result is not None) == (state, state is SubmissionState.ENDED)
 
 
-def test_a_run_of_that_name_that_is_being_deleted_or_is_not_the_submissions_is_not_adopted() -> None:
+def test_a_run_of_that_name_that_is_being_deleted_or_is_not_the_submissions_is_not_adopted() -> (
+    None
+):
     wanted = submission()
-    deleted = {**wanted, "metadata": {**wanted["metadata"], "deletionTimestamp": "2026-11-21T08:00:00Z"}}
+    deleted = {
+        **wanted,
+        "metadata": {**wanted["metadata"], "deletionTimestamp": "2026-11-21T08:00:00Z"},
+    }
     assert adopted(wanted, stored(deleted)).standing is SubmissionState.GONE
     foreign = {**wanted, "metadata": {**wanted["metadata"], "annotations": {}}}
     assert adopted(wanted, stored(foreign)).reason is Reason.NAME_TAKEN
 
 
 def test_a_submission_does_not_wait_for_a_copy_that_is_not_executed() -> None:
-    copy = stored(submission(), phase="Pending", reason="ExecutedBefore", message="to execute it: kubectl")
+    copy = stored(
+        submission(), phase="Pending", reason="ExecutedBefore", message="to execute it: kubectl"
+    )
     status = adopted(submission(), copy)
     assert (status.standing, status.reason) == (SubmissionState.REFUSED, Reason.EXECUTED_BEFORE)
     assert status.message == "to execute it: kubectl"
@@ -229,7 +297,9 @@ def test_history_limits_affect_neither_active_runs_nor_those_of_others() -> None
         child(schedule),
         phase=Phase.RUNNING,
     )
-    other = schedule.model_copy(update={"metadata": schedule.metadata.model_copy(update={"uid": "other-uid"})})
+    other = schedule.model_copy(
+        update={"metadata": schedule.metadata.model_copy(update={"uid": "other-uid"})}
+    )
     foreign = stored(
         child(other),
         phase=Phase.SUCCEEDED,
@@ -245,7 +315,9 @@ def test_history_limits_affect_neither_active_runs_nor_those_of_others() -> None
 
 
 def test_a_child_knows_its_schedule() -> None:
-    assert schedule_of(finished(1, Phase.SUCCEEDED)) == RunRef(namespace="team", name="nightly", uid="parent-uid")
+    assert schedule_of(finished(1, Phase.SUCCEEDED)) == RunRef(
+        namespace="team", name="nightly", uid="parent-uid"
+    )
     assert schedule_of(stored(submission())) is None
 
 
@@ -273,20 +345,35 @@ def test_the_result_of_a_run_comes_from_its_status() -> None:
 
 
 def test_an_unknown_reason_of_another_version_is_tolerated() -> None:
-    result = result_of(stored(submission(), phase="Failed", reason="SomethingNew", message="it was new"))
+    result = result_of(
+        stored(submission(), phase="Failed", reason="SomethingNew", message="it was new")
+    )
     assert (result.phase, result.message) == (Phase.FAILED, "it was new")
 
 
-def test_the_runs_of_a_schedule_in_progress_are_those_that_it_owns_and_that_have_not_ended() -> None:
+def test_the_runs_of_a_schedule_in_progress_are_those_that_it_owns_and_that_have_not_ended() -> (
+    None
+):
     runs = [
-        stored(child(workflow_id="w", nominal_time=DUE.replace(minute=number)), uid=f"uid-{number}", **status)
-        for number, status in enumerate(({}, {"phase": "Pending"}, {"phase": "Running"}, {"phase": "Suspended"}))
+        stored(
+            child(workflow_id="w", nominal_time=DUE.replace(minute=number)),
+            uid=f"uid-{number}",
+            **status,
+        )
+        for number, status in enumerate(
+            ({}, {"phase": "Pending"}, {"phase": "Running"}, {"phase": "Suspended"})
+        )
     ]
     foreign = child()
     del foreign["metadata"]["ownerReferences"]
     deleted = child()
     deleted["metadata"]["deletionTimestamp"] = DUE.isoformat()
-    others = [finished(8, Phase.FAILED), finished(9, Phase.SUCCEEDED), stored(foreign), stored(deleted)]
+    others = [
+        finished(8, Phase.FAILED),
+        finished(9, Phase.SUCCEEDED),
+        stored(foreign),
+        stored(deleted),
+    ]
     assert in_progress(parent().ref, [*others, *reversed(runs)]) == runs
 
 
@@ -306,9 +393,17 @@ async def test_a_run_that_cannot_be_read_does_not_stop_its_schedule() -> None:
     assert only.status.phase == "Running"
 
 
-@pytest.mark.parametrize(("other", "expected"), [("08:59:59", True), ("09:00:00", True), ("09:00:01", False)])
-def test_of_two_runs_created_at_the_same_moment_the_earlier_one_stays(other: str, expected: bool) -> None:  # noqa: FBT001  a parameter of the test
-    made = [child(workflow_id=f"w-{minute}", nominal_time=DUE.replace(minute=minute)) for minute in (0, 1)]
+@pytest.mark.parametrize(
+    ("other", "expected"), [("08:59:59", True), ("09:00:00", True), ("09:00:01", False)]
+)
+def test_of_two_runs_created_at_the_same_moment_the_earlier_one_stays(
+    other: str,
+    expected: bool,  # noqa: FBT001  a parameter of the test
+) -> None:
+    made = [
+        child(workflow_id=f"w-{minute}", nominal_time=DUE.replace(minute=minute))
+        for minute in (0, 1)
+    ]
     for manifest, created in zip(made, ("09:00:00", other), strict=True):
         manifest["metadata"]["creationTimestamp"] = f"2026-11-21T{created}Z"
     mine, another = stored(made[0], uid="mine"), stored(made[1], uid="another")

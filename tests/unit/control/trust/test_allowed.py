@@ -14,12 +14,16 @@ RUNNER = "example.com/inferrun/runner:1"
 
 def problems_of_image(image: str | None, *patterns: str) -> tuple[Problem, ...]:
     defaults = Defaults(allowed_images=patterns, runner_image=RUNNER)
-    return disallowed(defaults, runner_account="", service_account=None, image=image, placement=Placement())
+    return disallowed(
+        defaults, runner_account="", service_account=None, image=image, placement=Placement()
+    )
 
 
 def problems_of_account(account: str, *listed: str, own: str = "") -> tuple[Problem, ...]:
     defaults = Defaults(allowed_service_accounts=listed)
-    return disallowed(defaults, runner_account=own, service_account=account, image=None, placement=Placement())
+    return disallowed(
+        defaults, runner_account=own, service_account=account, image=None, placement=Placement()
+    )
 
 
 def test_a_service_account_must_be_listed() -> None:
@@ -30,18 +34,32 @@ def test_a_service_account_must_be_listed() -> None:
 
 
 def test_the_installations_own_account_is_allowed() -> None:
-    assert problems_of_account("own", "a", own="own") == problems_of_account("a", "a", own="own") == ()
-    assert "allowed in this installation: a, own (" in describe(problems_of_account("admin", "a", own="own"))
+    assert (
+        problems_of_account("own", "a", own="own") == problems_of_account("a", "a", own="own") == ()
+    )
+    assert "allowed in this installation: a, own (" in describe(
+        problems_of_account("admin", "a", own="own")
+    )
 
 
-@pytest.mark.parametrize("image", ["example.com/team/a:1", "example.com/team/deep/b@sha256:00", RUNNER, None])
-def test_an_image_that_matches_a_pattern_and_the_default_runner_are_allowed(image: str | None) -> None:
+@pytest.mark.parametrize(
+    "image", ["example.com/team/a:1", "example.com/team/deep/b@sha256:00", RUNNER, None]
+)
+def test_an_image_that_matches_a_pattern_and_the_default_runner_are_allowed(
+    image: str | None,
+) -> None:
     assert problems_of_image(image, "example.com/team/*", "other.example/x:1") == ()
 
 
 @pytest.mark.parametrize(
     "image",
-    ["example.com/team", "example.com/teamster/a:1", "evil.example/example.com/team/a:1", "EXAMPLE.com/team/a:1", "x"],
+    [
+        "example.com/team",
+        "example.com/teamster/a:1",
+        "evil.example/example.com/team/a:1",
+        "EXAMPLE.com/team/a:1",
+        "x",
+    ],
 )
 def test_any_other_image_is_rejected_with_the_list(image: str) -> None:
     (problem,) = problems_of_image(image, "example.com/team/*")
@@ -62,14 +80,18 @@ def test_without_a_list_every_image_is_allowed() -> None:
 def test_all_problems_are_found() -> None:
     defaults = Defaults(allowed_images=("example.com/*",), allowed_service_accounts=("runner",))
     urgent = Placement(priority_class_name="urgent")
-    found = disallowed(defaults, runner_account="", service_account="admin", image="evil", placement=urgent)
+    found = disallowed(
+        defaults, runner_account="", service_account="admin", image="evil", placement=urgent
+    )
     fields = ["spec.serviceAccountName", "spec.priorityClassName", "spec.image"]
     assert [problem.field for problem in found] == fields
 
 
 def problems_of_placement(given: dict[str, Any], **settings: str) -> tuple[str, ...]:
     defaults, placement = Defaults.model_validate(settings), Placement.model_validate(given)
-    found = disallowed(defaults, runner_account="", service_account=None, image=None, placement=placement)
+    found = disallowed(
+        defaults, runner_account="", service_account=None, image=None, placement=placement
+    )
     return tuple(map(str, found))
 
 
@@ -80,8 +102,12 @@ def selected(operator: str, *values: str) -> dict[str, Any]:
     return {
         "affinity": {
             "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [allowed, given]},
-                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": given}],
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [allowed, given]
+                },
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "preference": given}
+                ],
             }
         }
     }
@@ -92,7 +118,11 @@ def tolerated(**toleration: str) -> dict[str, Any]:
 
 
 def spread(when: str) -> dict[str, Any]:
-    return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when}]}
+    return {
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when}
+        ]
+    }
 
 
 @pytest.mark.parametrize(
@@ -101,7 +131,12 @@ def spread(when: str) -> dict[str, Any]:
         ({"nodeSelector": {"pool": "gpu"}}, "nodeSelector", "pool=gpu", "NodeLabels"),
         (selected("In", "gpu"), "affinity.nodeAffinity", "pool=gpu", "NodeLabels"),
         (selected("NotIn", "gpu"), "affinity.nodeAffinity", "pool=*", "NodeLabels"),
-        (tolerated(value="gpu", effect="NoSchedule"), "tolerations", "pool=gpu:NoSchedule", "Tolerations"),
+        (
+            tolerated(value="gpu", effect="NoSchedule"),
+            "tolerations",
+            "pool=gpu:NoSchedule",
+            "Tolerations",
+        ),
         (spread("DoNotSchedule"), "topologySpreadConstraints", "zone=*", "NodeLabels"),
         ({"priorityClassName": "urgent"}, "priorityClassName", "urgent", "PriorityClasses"),
         ({"runtimeClassName": "fast"}, "runtimeClassName", "fast", "RuntimeClasses"),
@@ -111,7 +146,9 @@ def spread(when: str) -> dict[str, Any]:
 def test_nothing_about_the_placement_is_allowed_by_default(
     given: dict[str, Any], field: str, value: str, setting: str
 ) -> None:
-    expected = f'spec.{field} is "{value}"; allowed in this installation: none (setting allowed{setting})'
+    expected = (
+        f'spec.{field} is "{value}"; allowed in this installation: none (setting allowed{setting})'
+    )
     assert expected in problems_of_placement(given)
 
 
@@ -121,7 +158,10 @@ def test_nothing_about_the_placement_is_allowed_by_default(
         ({"nodeSelector": {"pool": "gpu"}}, {"allowedNodeLabels": "zone=*,pool=g*"}),
         (selected("In", "gpu", "spot"), {"allowedNodeLabels": "zone=a,pool=gpu,pool=spot"}),
         (selected("NotIn", "gpu"), {"allowedNodeLabels": "zone=a,pool=*"}),
-        (tolerated(value="gpu", effect="NoSchedule"), {"allowedTolerations": "pool=gpu:NoSchedule"}),
+        (
+            tolerated(value="gpu", effect="NoSchedule"),
+            {"allowedTolerations": "pool=gpu:NoSchedule"},
+        ),
         (tolerated(operator="Exists"), {"allowedTolerations": "pool=*:*"}),
         (tolerated(effect="NoExecute"), {"allowedTolerations": "pool=:NoExecute"}),
         (spread("DoNotSchedule"), {"allowedNodeLabels": "zone=*"}),
@@ -132,7 +172,9 @@ def test_nothing_about_the_placement_is_allowed_by_default(
     ],
     ids=str,
 )
-def test_a_placement_that_the_operator_lists_is_allowed(given: dict[str, Any], settings: dict[str, str]) -> None:
+def test_a_placement_that_the_operator_lists_is_allowed(
+    given: dict[str, Any], settings: dict[str, str]
+) -> None:
     assert problems_of_placement(given, **settings) == ()
 
 
@@ -145,10 +187,16 @@ def test_a_placement_that_the_operator_lists_is_allowed(given: dict[str, Any], s
         (selected("NotIn", "gpu"), {"allowedNodeLabels": "zone=a,pool=gpu"}),
         (selected("Exists"), {"allowedNodeLabels": "zone=a,pool=gpu,pool=spot"}),
         (selected("Gt", "1"), {"allowedNodeLabels": "zone=a,pool=1*"}),
-        (tolerated(operator="Exists", effect="NoSchedule"), {"allowedTolerations": "pool=gpu:NoSchedule"}),
+        (
+            tolerated(operator="Exists", effect="NoSchedule"),
+            {"allowedTolerations": "pool=gpu:NoSchedule"},
+        ),
         (tolerated(value="gpu"), {"allowedTolerations": "pool=gpu:NoSchedule"}),
         (tolerated(value="gpu", effect="NoExecute"), {"allowedTolerations": "pool=gpu:NoSchedule"}),
-        (tolerated(value="gpu", effect="NoSchedule"), {"allowedTolerations": "pool-b=gpu:NoSchedule"}),
+        (
+            tolerated(value="gpu", effect="NoSchedule"),
+            {"allowedTolerations": "pool-b=gpu:NoSchedule"},
+        ),
         (spread("DoNotSchedule"), {"allowedNodeLabels": "zone=a"}),
         ({"priorityClassName": "low-but-not-quite"}, {"allowedPriorityClasses": "low,low*"}),
     ],

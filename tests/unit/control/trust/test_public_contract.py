@@ -26,20 +26,44 @@ def test_a_contract_without_credentials_is_shown_byte_by_byte() -> None:
 def test_a_question_mark_in_a_path_of_files_is_no_query(label: str) -> None:
     text = json.dumps({"kserve": {}, "output": {label: {"path": "out/what?/why?"}}})
     assert public_contract(text) is text
-    assert shown(output={label: {"path": "https://host/x?key=c4nary"}})["output"] == {label: {"path": "https://host/x"}}
+    assert shown(output={label: {"path": "https://host/x?key=c4nary"}})["output"] == {
+        label: {"path": "https://host/x"}
+    }
 
 
 def test_headers_that_describe_the_message_are_shown() -> None:
-    headers = ["Accept: application/json", "content-type:application/json; charset=utf-8", "Accept-Language:  en"]
-    text = json.dumps({"input": {"krateo": {"api": {"headers": headers, "verb": "POST"}}}, "kserve": {}})
+    headers = [
+        "Accept: application/json",
+        "content-type:application/json; charset=utf-8",
+        "Accept-Language:  en",
+    ]
+    text = json.dumps(
+        {"input": {"krateo": {"api": {"headers": headers, "verb": "POST"}}}, "kserve": {}}
+    )
     assert public_contract(text) is text
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *("Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "X-Auth", "X-Access-Token", "X-Amz-Signature"),
-        *("X-Client-Secret", "Db-Password", "X-Credential", "X-Tenant", "Accept-Token", "Accept\u00a0", " "),
+        *(
+            "Authorization",
+            "Proxy-Authorization",
+            "Cookie",
+            "X-Api-Key",
+            "X-Auth",
+            "X-Access-Token",
+            "X-Amz-Signature",
+        ),
+        *(
+            "X-Client-Secret",
+            "Db-Password",
+            "X-Credential",
+            "X-Tenant",
+            "Accept-Token",
+            "Accept\u00a0",
+            " ",
+        ),
     ],
 )
 def test_the_value_of_any_other_header_is_not_shown(name: str) -> None:
@@ -50,11 +74,20 @@ def test_the_value_of_any_other_header_is_not_shown(name: str) -> None:
 
 def test_what_is_no_header_is_not_shown() -> None:
     headers = ["c4nary", 5, {"name": "Accept", "text": "c4nary"}]
-    assert shown(output={"own": {"headers": headers}})["output"]["own"]["headers"] == ["(not shown)"] * 3
+    assert (
+        shown(output={"own": {"headers": headers}})["output"]["own"]["headers"]
+        == ["(not shown)"] * 3
+    )
 
 
-def test_the_values_of_headers_for_the_model_server_are_not_shown_unless_they_describe_the_request() -> None:
-    headers = [{"name": "X-Tenant", "value": "c4nary"}, {"name": "Host", "value": "iris.example"}, {"name": "api-key"}]
+def test_the_values_of_headers_for_the_model_server_are_not_shown_unless_they_describe_the_request() -> (
+    None
+):
+    headers = [
+        {"name": "X-Tenant", "value": "c4nary"},
+        {"name": "Host", "value": "iris.example"},
+        {"name": "api-key"},
+    ]
     public = shown(kserve={"headers": headers, "proxyUrl": "http://u:c4nary@proxy:3128"})["kserve"]
     assert public["headers"] == [{"name": "X-Tenant", "value": "(not shown)"}, *headers[1:]]
     assert public["proxyUrl"] == "http://proxy:3128"
@@ -82,7 +115,10 @@ def test_urls_are_shown_without_user_information_and_query() -> None:
 
 def test_the_credentials_of_a_custom_store_are_not_shown() -> None:
     public = shown(input={"own": {"token": "c4nary", "nested": [{"password": "c4nary"}]}})
-    assert public["input"]["own"] == {"token": "(not shown)", "nested": [{"password": "(not shown)"}]}
+    assert public["input"]["own"] == {
+        "token": "(not shown)",
+        "nested": [{"password": "(not shown)"}],
+    }
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,10 @@ def test_no_default_of_a_spec_becomes_part_of_stored_objects(definition: Schema)
 
 @for_each_definition
 def test_rules_at_the_root_are_transition_rules(definition: Schema) -> None:
-    assert all("oldSelf" in rule["rule"] for rule in schema_of(definition).get("x-kubernetes-validations", []))
+    assert all(
+        "oldSelf" in rule["rule"]
+        for rule in schema_of(definition).get("x-kubernetes-validations", [])
+    )
 
 
 @for_each_definition
@@ -74,16 +77,24 @@ def test_rules_below_the_root_do_not_refer_to_the_old_object(definition: Schema)
 
 def test_fields_of_a_run_are_frozen_after_its_start_except_those_that_take_effect_later() -> None:
     rules = schema_of(inference_run())["x-kubernetes-validations"]
-    (message,) = (rule["messageExpression"] for rule in rules if "the run has started" in rule["messageExpression"])
+    (message,) = (
+        rule["messageExpression"]
+        for rule in rules
+        if "the run has started" in rule["messageExpression"]
+    )
     after_start, after_end = message.split(" cannot change: the run has started")
     assert " cannot change: the run has ended" in after_end
     for name, field in InferenceRunSpec.model_fields.items():
         json_name = field.alias or name
-        assert (f"'{json_name}, '" in after_start) is (json_name not in MUTABLE_AFTER_START | {"schedule"})
+        assert (f"'{json_name}, '" in after_start) is (
+            json_name not in MUTABLE_AFTER_START | {"schedule"}
+        )
         assert (f"'{json_name}, '" in after_end) is (json_name in MUTABLE_AFTER_START)
 
 
-def test_an_unchanged_spec_is_compared_as_a_whole_because_each_write_of_a_status_evaluates_the_rules() -> None:
+def test_an_unchanged_spec_is_compared_as_a_whole_because_each_write_of_a_status_evaluates_the_rules() -> (
+    None
+):
     rules = schema_of(inference_run())["x-kubernetes-validations"]
     about_spec = [rule["rule"] for rule in rules if "self.spec." in rule["rule"]]
     assert len(about_spec) == 1

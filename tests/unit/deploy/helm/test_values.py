@@ -1,4 +1,5 @@
-"""The chart's values have the names and defaults of the programs' settings, are validated and are documented."""
+"""The chart's values have the names and defaults of the programs' settings, are validated and are
+documented."""
 
 import json
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ import yaml
 from inferrun.run_defaults import Defaults
 
 CHART = Path(__file__).resolve().parents[4] / "deploy" / "helm" / "inferrun"
-VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))  # Any: free-form YAML
-SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))  # Any: a JSON schema
+# Any: free-form YAML
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+# Any: a JSON schema
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 
 SET_FROM_OTHER_VALUES = {"runnerImage", "fixedUser"}
 

@@ -30,13 +30,18 @@ def deployment(
     }
     pod = {
         "serviceAccountName": f"inferrun-{component}",
-        "containers": [{"env": [{"name": name, "value": value} for name, value in environment.items()]}],
+        "containers": [
+            {"env": [{"name": name, "value": value} for name, value in environment.items()]}
+        ],
     }
     return {
         "metadata": {
             "name": f"inferrun-{component}",
             "namespace": namespace,
-            "labels": {"app.kubernetes.io/component": component, "app.kubernetes.io/instance": release},
+            "labels": {
+                "app.kubernetes.io/component": component,
+                "app.kubernetes.io/instance": release,
+            },
         },
         "spec": {"replicas": replicas, "template": {"spec": pod}},
         "status": {"readyReplicas": ready},
@@ -44,11 +49,13 @@ def deployment(
 
 
 class FakeCluster(KubeClient):
-    """Responds from dictionaries; an error in `errors` is raised for requests to the resource of that plural."""
+    """Responds from dictionaries; an error in `errors` is raised for requests to the resource of
+    that plural."""
 
     def __init__(self, definitions: list[Object]) -> None:
         self.objects: dict[tuple[str, str], Object] = {
-            ("customresourcedefinitions", item["metadata"]["name"]): established(item) for item in definitions
+            ("customresourcedefinitions", item["metadata"]["name"]): established(item)
+            for item in definitions
         }
         self.objects["leases", "inferrun-cluster"] = {"spec": {"holderIdentity": UID}}
         self.objects["configmaps", "inferrun-config"] = {"data": {"backoffLimit": "2"}}
@@ -66,7 +73,7 @@ class FakeCluster(KubeClient):
             raise self.errors["version"]
         return self.server_version
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:  # noqa: ARG002 -- the seam's signature
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         if resource.plural in self.errors:
             raise self.errors[resource.plural]
         try:
@@ -74,14 +81,16 @@ class FakeCluster(KubeClient):
         except KeyError:
             raise NotFound(f"{resource.plural} {name!r} not found", status=404) from None
 
-    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:  # noqa: ARG002 -- the seam's signature
+    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
         if resource.plural in self.errors:
             raise self.errors[resource.plural]
         if resource.plural != "deployments":
             return {"items": []}
         return {"items": self.deployments if namespace else self.deployments[:1] + self.other_shims}
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002 -- the seam's signature
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, **params: str
+    ) -> Object:
         if resource.plural in self.errors:
             raise self.errors[resource.plural]
         self.asked.append(body)
@@ -97,7 +106,9 @@ class FakeTemporal(TemporalServer):
         self.address = ""
         self.namespace = "default"
         self.namespace_exists = True
-        self.attributes = dict.fromkeys(("InferrunInstallation", "InferrunRun", "InferrunConfig"), "Keyword")
+        self.attributes = dict.fromkeys(
+            ("InferrunInstallation", "InferrunRun", "InferrunConfig"), "Keyword"
+        )
         self.attributes_error: Exception | None = None
         self.workers: dict[str, list[Poller]] = {}
         self.asked: list[tuple[str, str]] = []

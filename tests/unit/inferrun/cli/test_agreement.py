@@ -1,4 +1,5 @@
-"""The tables of doctor agree with the chart's roles, the generated definitions and the names of the task queues."""
+"""The tables of doctor agree with the chart's roles, the generated definitions and the names of the
+task queues."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,11 @@ def test_the_chart_grants_every_permission_that_doctor_checks(
         for verb in rule["verbs"]
     }
     assert given
-    assert [str(right) for right in permissions if (right.verb, right.group, right.resource) not in given] == []
+    assert [
+        str(right)
+        for right in permissions
+        if (right.verb, right.group, right.resource) not in given
+    ] == []
 
 
 def test_the_generated_definitions_have_every_field_of_the_models() -> None:
@@ -46,7 +51,10 @@ def test_the_generated_definitions_have_every_field_of_the_models() -> None:
 
 
 def test_doctor_checks_the_generated_definitions() -> None:
-    assert set(MODELS) == {inference_config()["metadata"]["name"], inference_run()["metadata"]["name"]}
+    assert set(MODELS) == {
+        inference_config()["metadata"]["name"],
+        inference_run()["metadata"]["name"],
+    }
 
 
 def test_the_chart_uses_the_names_that_doctor_expects() -> None:

@@ -1,4 +1,5 @@
-"""The command line: mistakes are reported with a fix and a documented code, never with a traceback."""
+"""The command line: mistakes are reported with a fix and a documented code, never with a
+traceback."""
 
 import os
 import subprocess
@@ -66,13 +67,17 @@ def test_an_invalid_kubeconfig_is_an_error_without_a_traceback(
     assert "Traceback" not in printed
 
 
-def test_an_unknown_command_and_no_command_show_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_and_no_command_show_the_usage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["heal"]) == CommandExit.USAGE
     assert main([]) == CommandExit.USAGE
     assert "Usage: inferrun" in capsys.readouterr().err
 
 
-def test_an_option_that_looks_like_another_one_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_that_looks_like_another_one_is_suggested(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["get", "--namespac", "a"]) == CommandExit.USAGE
     assert "--namespace" in capsys.readouterr().err
 
@@ -87,7 +92,10 @@ def test_an_option_that_looks_like_another_one_is_suggested(capsys: pytest.Captu
         (["run", "iris", "-p", "day"], "--parameter 'day' is not KEY=VALUE"),
         (["run", "iris", "--interval-start", "2026-11-21"], "--interval-start and --interval-end"),
         (["run", "iris", "--interval-start", "monday", "--interval-end", "2026-11-22"], "'monday'"),
-        (["run", "iris", "--interval-start", "2026-11-22", "--interval-end", "2026-11-21"], "interval.end"),
+        (
+            ["run", "iris", "--interval-start", "2026-11-22", "--interval-end", "2026-11-21"],
+            "interval.end",
+        ),
         (["run", "iris", "--name", "Iris"], "name: 'Iris'"),
         (["run", "iris", "-p", "job_uid=1"], "'job_uid' is reserved"),
         (["run", "-f", "none.yaml"], "none.yaml: No such file"),
@@ -123,8 +131,13 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     assert f"Usage: inferrun {name}" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_fire_times_of_an_expression_need_no_cluster(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["next", "0 9 * * MON", "--time-zone", "Europe/Rome", "--count", "3"]) == CommandExit.OK
+def test_the_fire_times_of_an_expression_need_no_cluster(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["next", "0 9 * * MON", "--time-zone", "Europe/Rome", "--count", "3"])
+        == CommandExit.OK
+    )
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert all("Mon " in line and " 09:00:00 CE" in line for line in lines[1:])
@@ -132,23 +145,36 @@ def test_the_fire_times_of_an_expression_need_no_cluster(home: Path, capsys: pyt
 
 @pytest.mark.parametrize(
     ("words", "problem"),
-    [(["0 25 * * *"], "hour"), (["@never"], "@hourly"), (["@daily", "--time-zone", "Rome"], "Europe/Rome")],
+    [
+        (["0 25 * * *"], "hour"),
+        (["@never"], "@hourly"),
+        (["@daily", "--time-zone", "Rome"], "Europe/Rome"),
+    ],
 )
-def test_an_invalid_expression_is_explained(capsys: pytest.CaptureFixture[str], words: list[str], problem: str) -> None:
+def test_an_invalid_expression_is_explained(
+    capsys: pytest.CaptureFixture[str], words: list[str], problem: str
+) -> None:
     assert main(["next", *words]) == CommandExit.USAGE
     assert problem in capsys.readouterr().err
 
 
 def test_a_closed_pipe_ends_a_command_with_a_code_of_its_own() -> None:
     command = f"set -o pipefail; {sys.executable} -m inferrun.cli next @hourly -c 1000 | head -1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (CommandExit.CLOSED, "")
 
 
 def test_an_output_that_cannot_be_written_is_reported() -> None:
     command = f"{sys.executable} -m inferrun.cli next @hourly > /dev/full"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (1, "error: the output cannot be written: No space left on device\n")
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: the output cannot be written: No space left on device\n",
+    )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -156,7 +182,11 @@ def test_shells_complete_commands_and_options(shell: str) -> None:
     typed = "inferrun back"
     variables = {"COMP_WORDS": typed, "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": typed}
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; sys.argv = ['inferrun']; from inferrun.cli import main; sys.exit(main())"],
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv = ['inferrun']; from inferrun.cli import main; sys.exit(main())",
+        ],
         env={
             **os.environ,
             **variables,
@@ -174,7 +204,10 @@ def test_shells_complete_commands_and_options(shell: str) -> None:
 
 def test_kubectl_completes_the_plugin() -> None:
     program = "import sys; from inferrun.cli import complete_for_kubectl; sys.exit(complete_for_kubectl())"
-    for words, expected in ((["back"], ["backfill", ":4"]), (["get", "--all"], ["--all-namespaces", ":4"])):
+    for words, expected in (
+        (["back"], ["backfill", ":4"]),
+        (["get", "--all"], ["--all-namespaces", ":4"]),
+    ):
         command = [sys.executable, "-c", program, *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (done.stdout.splitlines(), done.stderr) == (expected, "")

@@ -11,7 +11,14 @@ from inferrun.cli.findings import Finding, State, exit_code, summary
 from inferrun.cli.programs import Installed, Poller
 from inferrun.kube.errors import Unreachable
 from inferrun.temporal.connection import TemporalUnavailable
-from tests.unit.inferrun.cli.fakes import INSTALLATION, FakeCluster, FakeTemporal, deployment, established, forbidden
+from tests.unit.inferrun.cli.fakes import (
+    INSTALLATION,
+    FakeCluster,
+    FakeTemporal,
+    deployment,
+    established,
+    forbidden,
+)
 
 QUESTION = Question(install_namespace="inferrun-system", release="inferrun", namespace="models")
 
@@ -94,7 +101,9 @@ PROBLEMS: dict[str, tuple[Callable[[Site], object], tuple[str, ...]]] = {
         (f"definition {RUNS}:", "kubectl apply --server-side"),
     ),
     "an outdated definition": (
-        lambda site: with_definition(site, RUNS, lacks="properties.spec.properties.pendingTimeoutSeconds"),
+        lambda site: with_definition(
+            site, RUNS, lacks="properties.spec.properties.pendingTimeoutSeconds"
+        ),
         ("spec.pendingTimeoutSeconds",),
     ),
     "a definition that does not protect outcomes": (
@@ -115,7 +124,9 @@ PROBLEMS: dict[str, tuple[Callable[[Site], object], tuple[str, ...]]] = {
         ("worker", "--replicas=1"),
     ),
     "an invalid setting": (
-        lambda site: site.cluster.objects["configmaps", "inferrun-config"]["data"].update(backoffLimit="many"),
+        lambda site: site.cluster.objects["configmaps", "inferrun-config"]["data"].update(
+            backoffLimit="many"
+        ),
         ("backoffLimit",),
     ),
     "a permission that a program lacks": (
@@ -142,14 +153,18 @@ async def test_a_problem_is_reported_with_its_fix(site: Site, name: str) -> None
     damage, texts = PROBLEMS[name]
     damage(site)
     found = await site.problem()
-    assert [text for text in texts if text not in f"{found.what}: {found.detail}\n{found.fix}"] == []
+    assert [
+        text for text in texts if text not in f"{found.what}: {found.detail}\n{found.fix}"
+    ] == []
 
 
 async def test_definitions_that_the_user_may_not_read_are_unknown(site: Site) -> None:
     site.cluster.errors["customresourcedefinitions"] = forbidden()
     findings = await site.findings()
     assert exit_code(findings) == 0
-    assert [finding.state for finding in findings if "definition" in finding.what] == [State.UNKNOWN] * 2
+    assert [finding.state for finding in findings if "definition" in finding.what] == [
+        State.UNKNOWN
+    ] * 2
 
 
 async def test_a_missing_permission_of_the_user_is_reported(site: Site) -> None:
@@ -160,7 +175,9 @@ async def test_a_missing_permission_of_the_user_is_reported(site: Site) -> None:
     assert "models" in found.what
 
 
-async def test_a_missing_permission_for_the_leases_is_reported_for_both_programs(site: Site) -> None:
+async def test_a_missing_permission_for_the_leases_is_reported_for_both_programs(
+    site: Site,
+) -> None:
     site.cluster.denied = {"create leases"}
     found = [finding for finding in await site.findings() if finding.state is State.PROBLEM]
     assert [finding.what.split()[-4] for finding in found] == ["inferrun-shim", "inferrun-worker"]
@@ -169,14 +186,18 @@ async def test_a_missing_permission_for_the_leases_is_reported_for_both_programs
 
 async def test_permissions_are_checked_in_each_watched_namespace(site: Site) -> None:
     listed = "team-a,team-b"
-    site.cluster.deployments = [deployment("shim", watch=listed), deployment("worker", watch=listed)]
+    site.cluster.deployments = [
+        deployment("shim", watch=listed),
+        deployment("worker", watch=listed),
+    ]
     await site.findings()
     reviews = [body["spec"] for body in site.cluster.asked if body["kind"] == "SubjectAccessReview"]
     for account in ("inferrun-shim", "inferrun-worker"):
         places = {
             review["resourceAttributes"]["namespace"]
             for review in reviews
-            if review["user"].endswith(account) and review["resourceAttributes"]["resource"] != "leases"
+            if review["user"].endswith(account)
+            and review["resourceAttributes"]["resource"] != "leases"
         }
         assert places == {"team-a", "team-b"}
     assert {review["user"] for review in reviews} == {
@@ -204,7 +225,10 @@ async def test_search_attributes_that_cannot_be_listed_are_unknown(site: Site) -
 async def test_a_queue_without_live_workers_is_reported(site: Site, workers: list[Poller]) -> None:
     site.server.workers["batch"] = workers
     problems = [found for found in await site.findings() if found.state is State.PROBLEM]
-    assert ["batch (workflows)" in problems[0].what, "batch (activities)" in problems[1].what] == [True, True]
+    assert ["batch (workflows)" in problems[0].what, "batch (activities)" in problems[1].what] == [
+        True,
+        True,
+    ]
     assert all("component=worker" in found.fix for found in problems)
 
 
@@ -213,7 +237,10 @@ async def test_a_worker_of_another_installation_is_reported(site: Site) -> None:
     site.server.workers["batch"] = [ours, other]
     problems = [found for found in await site.findings() if found.state is State.PROBLEM]
     assert len(problems) == 2
-    assert all("inferrun/other.cluster/b" in found.detail and "taskQueue" in found.fix for found in problems)
+    assert all(
+        "inferrun/other.cluster/b" in found.detail and "taskQueue" in found.fix
+        for found in problems
+    )
 
 
 @pytest.mark.parametrize(
@@ -229,7 +256,9 @@ async def test_another_installation_that_serves_the_same_namespaces_is_reported(
     site: Site, own: str, others: str, where: str
 ) -> None:
     site.cluster.deployments = [deployment(name, watch=own) for name in ("shim", "worker")]
-    site.cluster.other_shims = [deployment("shim", watch=others, namespace="team-b-system", release="second")]
+    site.cluster.other_shims = [
+        deployment("shim", watch=others, namespace="team-b-system", release="second")
+    ]
     found = await site.problem()
     assert where in found.what
     assert "release second in namespace team-b-system" in found.detail

@@ -6,7 +6,11 @@ HOSTILE = "\x1b[2J\x1b]0;title\x07first\nok       everything\u202e"
 
 
 def test_a_finding_is_one_line_without_what_a_terminal_interprets() -> None:
-    found = list(lines([problem("namespace team-a", f"served by another installation: {HOSTILE}", fix="a\nb")]))
+    found = list(
+        lines(
+            [problem("namespace team-a", f"served by another installation: {HOSTILE}", fix="a\nb")]
+        )
+    )
     assert found == [
         "PROBLEM  namespace team-a: served by another installation: first ok everything",
         "         fix: a",

@@ -16,7 +16,11 @@ LONG = "a-name-as-long-as-names-of-runs-become-20261124020000-x7k2p"
 def run(name: str, spec: dict[str, object], **status: object) -> InferenceRun:
     metadata = {"name": name, "namespace": "team", "creationTimestamp": "2026-11-24T11:59:00Z"}
     return parse_run(
-        {"metadata": metadata, "spec": spec, "status": {"phase": "Running", "reason": "Running", **status}}
+        {
+            "metadata": metadata,
+            "spec": spec,
+            "status": {"phase": "Running", "reason": "Running", **status},
+        }
     )
 
 
@@ -28,7 +32,13 @@ BUSY = run(
 )
 LATE = run(
     "late",
-    {"backfill": {"schedule": "nightly", "start": "2026-11-01T00:00:00Z", "end": "2026-11-10T00:00:00Z"}},
+    {
+        "backfill": {
+            "schedule": "nightly",
+            "start": "2026-11-01T00:00:00Z",
+            "end": "2026-11-10T00:00:00Z",
+        }
+    },
     backfill={
         "total": 10,
         "succeeded": 3,
@@ -42,7 +52,9 @@ LATE = run(
 def top(width: int) -> list[str]:
     console = Console(width=width, color_system=None)
     with console.capture() as shown:
-        console.print(top_view([BUSY, LATE], place="team", now=NOW, width=width, has_namespaces=False))
+        console.print(
+            top_view([BUSY, LATE], place="team", now=NOW, width=width, has_namespaces=False)
+        )
     return shown.get().splitlines()
 
 

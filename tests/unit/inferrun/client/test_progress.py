@@ -15,8 +15,14 @@ from tests.unit.objects import NOW
 
 
 def run(**status: Any) -> InferenceRun:  # Any: JSON of a status
-    metadata = {"name": "iris", "namespace": "models", "creationTimestamp": (NOW - timedelta(seconds=90)).isoformat()}
-    return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status})
+    metadata = {
+        "name": "iris",
+        "namespace": "models",
+        "creationTimestamp": (NOW - timedelta(seconds=90)).isoformat(),
+    }
+    return parse_run(
+        {"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status}
+    )
 
 
 def shown(value: InferenceRun) -> str:
@@ -51,11 +57,15 @@ def test_a_run_in_progress_shows_all_numbers() -> None:
 def test_numbers_of_any_size_can_be_shown() -> None:
     most = 2**63 - 1
     pace = {"recordsPerSecond": most, "secondsLeft": most, "concurrency": most}
-    assert "records/s" in shown(run(phase="Running", records={"total": most, "completed": most}, pace=pace))
+    assert "records/s" in shown(
+        run(phase="Running", records={"total": most, "completed": most}, pace=pace)
+    )
 
 
 def test_the_text_of_a_status_cannot_control_the_terminal() -> None:
-    text = shown(run(phase="Failed", reason="\x1b[2JInferenceFailed", message="\x1b]0;x\x07[red]a[/red]"))
+    text = shown(
+        run(phase="Failed", reason="\x1b[2JInferenceFailed", message="\x1b]0;x\x07[red]a[/red]")
+    )
     assert "\x1b" not in text
     assert "[red]a[/red]" in text
 
@@ -68,7 +78,13 @@ def line(text: str, **more: Any) -> str:  # Any: fields of the line
     ("given", "expected"),
     [
         (
-            {"time": "2026-11-21T08:00:00", "event": "log", "message": "ended", "detail": "done", "code": 0},
+            {
+                "time": "2026-11-21T08:00:00",
+                "event": "log",
+                "message": "ended",
+                "detail": "done",
+                "code": 0,
+            },
             "08:00:00 ended: done code=0",
         ),
         (
@@ -79,17 +95,23 @@ def line(text: str, **more: Any) -> str:  # Any: fields of the line
             },
             "08:00:01 1,500 of 5,000 predicted, 2 failed, 30 records/s",
         ),
-        ({"event": "warm-up", "seen": "connection refused"}, "08:00:01 waiting for the model: connection refused"),
+        (
+            {"event": "warm-up", "seen": "connection refused"},
+            "08:00:01 waiting for the model: connection refused",
+        ),
         ({"event": "progress", "records": 3}, '08:00:01 {"event": "progress", "records": 3}'),
         ({"other": 1}, '08:00:01 {"other": 1}'),
     ],
 )
-def test_lines_of_the_built_in_runner_are_shown_as_text(given: dict[str, Any], expected: str) -> None:
+def test_lines_of_the_built_in_runner_are_shown_as_text(
+    given: dict[str, Any], expected: str
+) -> None:
     assert line(json.dumps(given)) == expected
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[" * 100_000, "null", '{"event": ["log"]}', '{"event": "log", "level": {"a": 1}}']
+    "text",
+    ["{", "[" * 100_000, "null", '{"event": ["log"]}', '{"event": "log", "level": {"a": 1}}'],
 )
 def test_any_other_line_is_shown_as_it_is(text: str) -> None:
     assert line(text).startswith("08:00:01 ")

@@ -24,7 +24,9 @@ from inferrun.formats.compressions import compressions_of
         ("rows.jsonl", "UTF-8", True, ()),
     ],
 )
-def test_each_compression_is_removed_once(name: str, encoding: str, *, is_named: bool, found: tuple[str, ...]) -> None:
+def test_each_compression_is_removed_once(
+    name: str, encoding: str, *, is_named: bool, found: tuple[str, ...]
+) -> None:
     assert compressions_of(name, encoding, is_named=is_named) == found
 
 
@@ -33,5 +35,7 @@ def test_each_compression_is_removed_once(name: str, encoding: str, *, is_named:
     [("br", "br"), ("deflate", "deflate"), ("gzip, br", "br"), ("<b>\x1b[31m", "of another kind")],
 )
 def test_an_unknown_encoding_is_named(encoding: str, shown: str) -> None:
-    with pytest.raises(ValueError, match=f"Content-Encoding {shown}; only gzip and zstd are decompressed"):
+    with pytest.raises(
+        ValueError, match=f"Content-Encoding {shown}; only gzip and zstd are decompressed"
+    ):
         compressions_of("rows.jsonl", encoding, is_named=True)

@@ -12,7 +12,10 @@ SUFFIXES = (".parquet", ".pq")
 
 def found(*names: str, pattern: str = "", size: int = 1) -> Dataset:
     return find(
-        [ListedFile(name, size, "tag") for name in names], pattern=pattern, suffixes=SUFFIXES, field="input.s3.path"
+        [ListedFile(name, size, "tag") for name in names],
+        pattern=pattern,
+        suffixes=SUFFIXES,
+        field="input.s3.path",
     )
 
 
@@ -25,10 +28,22 @@ def skipped(one: Dataset) -> dict[str, tuple[str, ...]]:
 
 
 def test_a_folder_is_read_with_its_partitions() -> None:
-    one = found("b.parquet", "a.pq", "dt=2/x.parquet", "dt=1/hour=03/y.parquet", "old/z.parquet", "old/dt=1/z.parquet")
+    one = found(
+        "b.parquet",
+        "a.pq",
+        "dt=2/x.parquet",
+        "dt=1/hour=03/y.parquet",
+        "old/z.parquet",
+        "old/dt=1/z.parquet",
+    )
     assert names_in(one) == ["a.pq", "b.parquet", "dt=1/hour=03/y.parquet", "dt=2/x.parquet"]
     assert skipped(one) == {"NestedFolder": ("old",)}
-    assert [item.partition for item in one.objects] == [{}, {}, {"dt": "1", "hour": "03"}, {"dt": "2"}]
+    assert [item.partition for item in one.objects] == [
+        {},
+        {},
+        {"dt": "1", "hour": "03"},
+        {"dt": "2"},
+    ]
 
 
 def test_what_is_not_read_has_a_reason() -> None:
@@ -63,7 +78,9 @@ def test_what_is_not_read_has_a_reason() -> None:
         (["old/a.json"], "", []),
     ],
 )
-def test_a_stated_format_wins_over_the_extension(names: list[str], pattern: str, read: list[str]) -> None:
+def test_a_stated_format_wins_over_the_extension(
+    names: list[str], pattern: str, read: list[str]
+) -> None:
     files = [ListedFile(name, 1, "tag") for name in names]
     one = find(files, pattern=pattern, suffixes=SUFFIXES, field="path", is_stated=True)
     assert names_in(one) == read
@@ -75,7 +92,8 @@ def test_a_stated_format_wins_over_the_extension(names: list[str], pattern: str,
 def test_files_of_several_extensions_are_named_with_what_to_set() -> None:
     one = found("a.txt", "a.sql")
     with pytest.raises(
-        InputError, match=r"has no \*.parquet or \*.pq file; it has 2; to read .* set format, and a pattern"
+        InputError,
+        match=r"has no \*.parquet or \*.pq file; it has 2; to read .* set format, and a pattern",
     ):
         one.checked(suffixes=SUFFIXES, allow_empty=False, where="folder 'd' has", contents="has 2")
 
@@ -92,7 +110,9 @@ def test_files_of_several_extensions_are_named_with_what_to_set() -> None:
     ],
 )
 def test_a_pattern_reads_what_it_matches(pattern: str, expected: list[str]) -> None:
-    one = found("a.parquet", "x/b.parquet", "y/c.parquet", "x/z/d.parquet", "note.txt", pattern=pattern)
+    one = found(
+        "a.parquet", "x/b.parquet", "y/c.parquet", "x/z/d.parquet", "note.txt", pattern=pattern
+    )
     assert names_in(one) == expected
 
 
@@ -121,7 +141,9 @@ def test_an_object_that_stands_for_a_folder_is_ignored() -> None:
         (("__HIVE_DEFAULT_PARTITION__",), "string"),
     ],
 )
-def test_the_type_of_a_partition_is_that_of_all_its_values(values: tuple[str, ...], kind: str) -> None:
+def test_the_type_of_a_partition_is_that_of_all_its_values(
+    values: tuple[str, ...], kind: str
+) -> None:
     one = found(*(f"k={value}/a.parquet" for value in values))
     assert {columns["k"].kind for columns in partitions_of(one.objects, {})} == {kind}
 
@@ -135,7 +157,9 @@ def test_values_are_decoded_and_types_can_be_declared() -> None:
 
 
 def test_two_values_of_a_column_are_refused() -> None:
-    with pytest.raises(InputError, match=r"input\.s3\.path: k=1/k=2/a\.parquet has two values of the column 'k'"):
+    with pytest.raises(
+        InputError, match=r"input\.s3\.path: k=1/k=2/a\.parquet has two values of the column 'k'"
+    ):
         found("k=1/k=2/a.parquet")
 
 
@@ -157,5 +181,7 @@ def test_a_folder_whose_log_says_which_files_count_is_refused(log: str, kind: st
 
 def test_too_many_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataset, "MAX_OBJECTS", 2)
-    with pytest.raises(InputError, match="it has 3 files, at most 2 can be read by a run; use a narrower path"):
+    with pytest.raises(
+        InputError, match="it has 3 files, at most 2 can be read by a run; use a narrower path"
+    ):
         found("a.parquet", "b.parquet", "c.parquet")

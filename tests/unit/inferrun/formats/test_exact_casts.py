@@ -1,7 +1,9 @@
-"""The table of casts: every pair of types, with the values at the ends of each. A value becomes an equal one or is refused.
+"""The table of casts: every pair of types, with the values at the ends of each. A value becomes an
+equal one or is refused.
 
-The judge is exact arithmetic: numbers as fractions, times as counts of nanoseconds, which are read from the buffers of a column and
-not by a conversion of pyarrow. What a text means is written here a second time.
+The judge is exact arithmetic: numbers as fractions, times as counts of nanoseconds, which are read
+from the buffers of a column and not by a conversion of pyarrow. What a text means is written here a
+second time.
 """
 
 import re
@@ -23,7 +25,9 @@ i8, i32, i64 = pyarrow.int8(), pyarrow.int32(), pyarrow.int64()
 f16, f32, f64 = pyarrow.float16(), pyarrow.float32(), pyarrow.float64()
 text = pyarrow.string()
 
-_INTEGERS: Final = [pyarrow.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
+_INTEGERS: Final = [
+    pyarrow.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)
+]
 _DECIMALS: Final = [
     pyarrow.decimal128(5, 2),
     pyarrow.decimal128(38, 0),
@@ -31,8 +35,17 @@ _DECIMALS: Final = [
     pyarrow.decimal256(76, 2),
 ]
 _NANOSECONDS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_STAMPS: Final = [pyarrow.timestamp(unit, zone) for unit in _NANOSECONDS for zone in (None, "UTC", "America/New_York")]
-_TIMES: Final = [pyarrow.time32("s"), pyarrow.time32("ms"), pyarrow.time64("us"), pyarrow.time64("ns")]
+_STAMPS: Final = [
+    pyarrow.timestamp(unit, zone)
+    for unit in _NANOSECONDS
+    for zone in (None, "UTC", "America/New_York")
+]
+_TIMES: Final = [
+    pyarrow.time32("s"),
+    pyarrow.time32("ms"),
+    pyarrow.time64("us"),
+    pyarrow.time64("ns"),
+]
 _DURATIONS: Final = [pyarrow.duration(unit) for unit in _NANOSECONDS]
 KINDS: Final = [
     pyarrow.bool_(), *_INTEGERS, f16, f32, f64, *_DECIMALS, text, pyarrow.large_string(), pyarrow.binary(), pyarrow.large_binary(),
@@ -61,7 +74,9 @@ def column_of(kind: pyarrow.DataType) -> pyarrow.Array:  # noqa: PLR0911  a tabl
         return pyarrow.array([True, False, None])
     if kinds.is_integer(kind):
         low, high = numpy.iinfo(kind.to_pandas_dtype()).min, numpy.iinfo(kind.to_pandas_dtype()).max
-        return pyarrow.array([None, *{one for one in (*near, low, high) if low <= one <= high}], kind)
+        return pyarrow.array(
+            [None, *{one for one in (*near, low, high) if low <= one <= high}], kind
+        )
     if kinds.is_floating(kind):
         limits = numpy.finfo(kind.to_pandas_dtype())
         numbers = [
@@ -82,14 +97,29 @@ def column_of(kind: pyarrow.DataType) -> pyarrow.Array:  # noqa: PLR0911  a tabl
         numbers += [float("nan"), float("inf"), -float("inf")]
         with numpy.errstate(over="ignore"):
             found = numpy.array(
-                [*numbers, limits.max, limits.min, limits.tiny, limits.smallest_subnormal], kind.to_pandas_dtype()
+                [*numbers, limits.max, limits.min, limits.tiny, limits.smallest_subnormal],
+                kind.to_pandas_dtype(),
             )
         return pyarrow.array(found)
     if kinds.is_decimal(kind):
         unit, largest = Decimal(1).scaleb(-kind.scale), 10**kind.precision - 1
-        counts = [0, 1, -1, largest, -largest, 10**kind.scale, 255 * 10**kind.scale, 5 * 10**kind.scale // 10]
-        counts += [one * 10**kind.scale for one in near] + [one * 10**kind.scale + 1 for one in near]
-        return pyarrow.array([None, *(Context(100).multiply(unit, one) for one in counts if abs(one) <= largest)], kind)
+        counts = [
+            0,
+            1,
+            -1,
+            largest,
+            -largest,
+            10**kind.scale,
+            255 * 10**kind.scale,
+            5 * 10**kind.scale // 10,
+        ]
+        counts += [one * 10**kind.scale for one in near] + [
+            one * 10**kind.scale + 1 for one in near
+        ]
+        return pyarrow.array(
+            [None, *(Context(100).multiply(unit, one) for one in counts if abs(one) <= largest)],
+            kind,
+        )
     if kinds.is_string(kind) or kinds.is_large_string(kind):
         return pyarrow.array([None, *_TEXTS], kind)
     if kinds.is_binary(kind) or kinds.is_large_binary(kind):
@@ -100,15 +130,20 @@ def column_of(kind: pyarrow.DataType) -> pyarrow.Array:  # noqa: PLR0911  a tabl
     bits = kind.bit_width
     counts = [0, 1, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1))]
     for day in (-719162, 2932896, 20455, 10957):  # 0001-01-01, 9999-12-31, 2026-01-02, 2000-01-01
-        one = {"date32[day]": 1, "date64[ms]": 86_400_000}.get(str(kind)) or 86_400 * 10**9 // _NANOSECONDS[kind.unit]
-        counts += [day * one] if kinds.is_date(kind) else [day * one, day * one + 1, day * one + one // 2]
+        one = {"date32[day]": 1, "date64[ms]": 86_400_000}.get(
+            str(kind)
+        ) or 86_400 * 10**9 // _NANOSECONDS[kind.unit]
+        counts += (
+            [day * one] if kinds.is_date(kind) else [day * one, day * one + 1, day * one + one // 2]
+        )
     counts = [one for one in counts if abs(one) < 2 ** (bits - 1)]
     return pyarrow.array(
         [one for one in counts if kind != pyarrow.date64() or not one % 86_400_000], f"int{bits}"
     ).view(kind)
 
 
-def meanings(column: pyarrow.Array) -> list[Any]:  # Any: a fraction, a text, bytes or a special number
+# Any: a fraction, a text, bytes or a special number
+def meanings(column: pyarrow.Array) -> list[Any]:
     """Return what the values are: numbers as fractions, times in nanoseconds; None is null."""
     kind = column.type
     if kinds.is_temporal(kind):
@@ -134,7 +169,11 @@ def is_nearest(number: Any, exact: Fraction, kind: pyarrow.DataType) -> bool:
     value = kind.to_pandas_dtype()(float(number))
     with numpy.errstate(over="ignore", under="ignore"):
         others = [numpy.nextafter(value, kind.to_pandas_dtype()(to)) for to in ("inf", "-inf")]
-    return all(abs(exact - number) <= abs(exact - Fraction(float(one))) for one in others if numpy.isfinite(one))
+    return all(
+        abs(exact - number) <= abs(exact - Fraction(float(one)))
+        for one in others
+        if numpy.isfinite(one)
+    )
 
 
 def has_no_other_digits(number: Any, exact: Decimal) -> bool:
@@ -142,7 +181,9 @@ def has_no_other_digits(number: Any, exact: Decimal) -> bool:
     digits = "".join(map(str, exact.as_tuple().digits)).rstrip("0")
     places = Decimal(1).scaleb(exact.adjusted() - len(digits) + 1) if digits else Decimal(1)
     context = Context(2000, Emin=-5000, Emax=5000)
-    shown = context.divide(Decimal(number.numerator), Decimal(number.denominator)).quantize(places, context=context)
+    shown = context.divide(Decimal(number.numerator), Decimal(number.denominator)).quantize(
+        places, context=context
+    )
     return bool(context.compare(shown, exact) == 0)
 
 
@@ -157,7 +198,11 @@ def moment_of(value: str) -> Fraction | None:
     if not found or not value:
         return None
     year, month, day, hour, minute, second, part, zone = found.groups()
-    days = (numpy.datetime64(f"{year}-{month}-{day}") - numpy.datetime64("1970-01-01")).astype(int) if year else 0
+    days = (
+        (numpy.datetime64(f"{year}-{month}-{day}") - numpy.datetime64("1970-01-01")).astype(int)
+        if year
+        else 0
+    )
     total = (int(days) * 24 + int(hour or 0)) * 3600 + int(minute or 0) * 60 + int(second or 0)
     if zone and zone != "Z":
         total -= int(zone[0] + "1") * (int(zone[1:3]) * 3600 + int(zone[-2:]) * 60)
@@ -271,7 +316,9 @@ words = pyarrow.DictionaryArray.from_arrays(
         (pyarrow.array([[1, 2], None], pyarrow.list_(pyarrow.list_view(i32).value_type, 2)), [[1, 2], None]),
     ],
 )  # fmt: skip
-def test_the_way_in_which_a_column_is_stored_changes_no_value(column: pyarrow.Array, expected: list[object]) -> None:
+def test_the_way_in_which_a_column_is_stored_changes_no_value(
+    column: pyarrow.Array, expected: list[object]
+) -> None:
     assert column.to_pylist() == expected
     found, bad = cast_exactly(column, normalized(column.type))
     found.validate(full=True)
@@ -284,7 +331,8 @@ def test_a_value_within_a_list_or_struct_that_does_not_fit_is_found() -> None:
     found, bad = cast_exactly(pyarrow.array([[1, 2], [3], None]), pyarrow.list_(f32, 2))
     assert (found.to_pylist(), bad) == ([[1.0, 2.0], None, None], [1])
     found, bad = cast_exactly(
-        pyarrow.array([{"a": 1, "b": "x"}, {"a": 300, "b": "y"}]), pyarrow.struct([("b", text), ("a", i8), ("c", f64)])
+        pyarrow.array([{"a": 1, "b": "x"}, {"a": 300, "b": "y"}]),
+        pyarrow.struct([("b", text), ("a", i8), ("c", f64)]),
     )
     assert (found.to_pylist(), bad) == ([{"b": "x", "a": 1, "c": None}, None], [1])
 
@@ -305,7 +353,9 @@ def test_a_text_that_is_not_utf_8_does_not_fit(kind: pyarrow.DataType) -> None:
     texts = pyarrow.Array.from_buffers(
         pyarrow.string(), len(raw), raw.buffers()
     )  # ClickHouse annotates geometries as text
-    column = texts if kind == pyarrow.string() else pyarrow.ListArray.from_arrays([0, 1, 2, 3, 4], texts)
+    column = (
+        texts if kind == pyarrow.string() else pyarrow.ListArray.from_arrays([0, 1, 2, 3, 4], texts)
+    )
     found, bad = cast_exactly(column, kind)
     assert (bad, found[1].as_py()) == ([1], None)
     assert found[3].as_py() in ("é", ["é"])

@@ -24,16 +24,30 @@ def test_a_number_that_would_be_rounded_keeps_its_text(number: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", ["0.1", "1E5", "5e-324", "1.7976931348623157e308", "18446744073709551615", "0.30000000000000004"]
+    "number",
+    [
+        "0.1",
+        "1E5",
+        "5e-324",
+        "1.7976931348623157e308",
+        "18446744073709551615",
+        "0.30000000000000004",
+    ],
 )
 def test_other_numbers_are_those_of_python(number: str) -> None:
-    for text in (f"[{number}]", f'["1234567890123456789012", "é", {number}]', f'{{"\\u00e9": {number}}}'):
+    for text in (
+        f"[{number}]",
+        f'["1234567890123456789012", "é", {number}]',
+        f'{{"\\u00e9": {number}}}',
+    ):
         value = exact_value(text.encode())
         assert value == json.loads(text)
         assert not is_rounded(value)
 
 
-NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,24})?([eE][-+]?[0-9]{1,2})?", fullmatch=True)
+NUMBERS = st.from_regex(
+    r"-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,24})?([eE][-+]?[0-9]{1,2})?", fullmatch=True
+)
 
 
 @given(NUMBERS)

@@ -31,11 +31,16 @@ def written() -> Iterator[tuple[str, bytes]]:
     yield "bzip2", bz2.compress(TEXT)
     for name, codec in (("zstd", "zstd"), ("LZ4", "lz4")):
         out = BytesIO()
-        with closing(pyarrow.CompressedOutputStream(pyarrow.PythonFile(out, mode="w"), codec)) as stream:
+        with closing(
+            pyarrow.CompressedOutputStream(pyarrow.PythonFile(out, mode="w"), codec)
+        ) as stream:
             stream.write(TEXT)
             stream.flush()
             yield name, out.getvalue()
-    for name, write in (("Parquet", parquet.write_table), ("an Arrow IPC file", feather.write_feather)):
+    for name, write in (
+        ("Parquet", parquet.write_table),
+        ("an Arrow IPC file", feather.write_feather),
+    ):
         out = BytesIO()
         write(TABLE, out)
         yield name, out.getvalue()
@@ -49,11 +54,17 @@ def written() -> Iterator[tuple[str, bytes]]:
     yield "text in UTF-16", TEXT.decode().encode("utf-16")
 
 
-PAGES = (b"<!DOCTYPE html>\n<title>Sign in</title>", b"<html><body>503</body></html>", b"\xef\xbb\xbf\n<!doctype HTML>")
+PAGES = (
+    b"<!DOCTYPE html>\n<title>Sign in</title>",
+    b"<html><body>503</body></html>",
+    b"\xef\xbb\xbf\n<!doctype HTML>",
+)
 
 
 @pytest.mark.parametrize("content", PAGES)
-@pytest.mark.parametrize("record_format", [JSONL, JSON_ARRAY, CSV, OPENAI, PARQUET], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "record_format", [JSONL, JSON_ARRAY, CSV, OPENAI, PARQUET], ids=lambda one: type(one).__name__
+)
 def test_a_page_of_html_in_place_of_a_file_is_named(
     content: bytes, record_format: RecordFormat, tmp_path: Path
 ) -> None:
@@ -66,20 +77,27 @@ def test_a_page_of_html_in_place_of_a_file_is_named(
     assert not found.value.is_retryable
 
 
-@pytest.mark.parametrize(("kind", "content"), list(written()), ids=lambda one: one if isinstance(one, str) else "")
-@pytest.mark.parametrize("record_format", [JSONL, JSON_ARRAY, CSV, OPENAI], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    ("kind", "content"), list(written()), ids=lambda one: one if isinstance(one, str) else ""
+)
+@pytest.mark.parametrize(
+    "record_format", [JSONL, JSON_ARRAY, CSV, OPENAI], ids=lambda one: type(one).__name__
+)
 def test_a_file_that_is_no_text_is_named(
     kind: str, content: bytes, record_format: RecordFormat, tmp_path: Path
 ) -> None:
     assert kind_of(content[:HEAD]) == kind
     path = tmp_path / "rows.jsonl"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=f"rows\\.jsonl .*is {kind}, which this format does not read"):
+    with pytest.raises(
+        InputError, match=f"rows\\.jsonl .*is {kind}, which this format does not read"
+    ):
         list(record_format.plan(file_of(path), chunk_bytes=1 << 20, limits=Limits()))
 
 
 @pytest.mark.parametrize(
-    "text", ["ORCID,x\n", "ORC\n1\n", "PAR1,PAR2\n1,2\n", "BZh9,x\n", "PK,x\n", "Obj,x\n", "", "\ufeffx"]
+    "text",
+    ["ORCID,x\n", "ORC\n1\n", "PAR1,PAR2\n1,2\n", "BZh9,x\n", "PK,x\n", "Obj,x\n", "", "\ufeffx"],
 )
 def test_text_is_of_no_such_kind(text: str) -> None:
     assert kind_of(text.encode()) == ""
@@ -89,7 +107,8 @@ def test_a_table_of_another_format_is_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     feather.write_feather(TABLE, path)
     with pytest.raises(
-        InputError, match=r"rows\.parquet cannot be read as Parquet: ArrowInvalid; it is an Arrow IPC file"
+        InputError,
+        match=r"rows\.parquet cannot be read as Parquet: ArrowInvalid; it is an Arrow IPC file",
     ):
         PARQUET.schema(file_of(path))
 

@@ -47,15 +47,23 @@ def test_each_record_is_read_once_in_order(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"a": 1}\n{"a": 2}\n', "no array begins at byte 0; for one JSON value per line, set format: jsonl"),
+        (
+            b'{"a": 1}\n{"a": 2}\n',
+            "no array begins at byte 0; for one JSON value per line, set format: jsonl",
+        ),
         (b"[[1], [2]", "a record is not valid JSON, or does not end, at byte 5"),
         (b"[[1], [2], c4nary]", "a record is not valid JSON, or does not end, at byte 10"),
         (b"[[1] [2]]", "a record is not valid JSON, or does not end, at byte 1"),
         (b"[[1]] [[2]]", "something follows the array at byte 5"),
-        (b"[" + b"9" * 3000 + b"]", "a record is not valid JSON, or is longer than 1024 bytes, at byte 1"),
+        (
+            b"[" + b"9" * 3000 + b"]",
+            "a record is not valid JSON, or is longer than 1024 bytes, at byte 1",
+        ),
     ],
 )
-def test_what_is_not_one_array_is_named_before_the_first_request(content: bytes, message: str) -> None:
+def test_what_is_not_one_array_is_named_before_the_first_request(
+    content: bytes, message: str
+) -> None:
     limits = Limits(record_bytes=1024)
     with pytest.raises(InputError, match=r"^a\.json: ") as raised:
         list(JSON_ARRAY.plan(MemoryFile("a.json", content), chunk_bytes=100, limits=limits))
@@ -64,7 +72,15 @@ def test_what_is_not_one_array_is_named_before_the_first_request(content: bytes,
 
 
 def test_a_record_of_another_form_costs_one_record() -> None:
-    content = b'[{"inputs": [1, 2], "custom_id": "x"},\n {"inputs": "c4nary"},\n {"inputs": [3, 4]}]'
-    (block,) = JSON_ARRAY.read(MemoryFile("a.json", content), Chunk(0, 0, 0, 1 << 30, 0, 3), limits=Limits())
-    assert (decoded(block)[0], decoded(block)[2], list(block.ids)) == ([1, 2], [3, 4], ["x", None, None])
+    content = (
+        b'[{"inputs": [1, 2], "custom_id": "x"},\n {"inputs": "c4nary"},\n {"inputs": [3, 4]}]'
+    )
+    (block,) = JSON_ARRAY.read(
+        MemoryFile("a.json", content), Chunk(0, 0, 0, 1 << 30, 0, 3), limits=Limits()
+    )
+    assert (decoded(block)[0], decoded(block)[2], list(block.ids)) == (
+        [1, 2],
+        [3, 4],
+        ["x", None, None],
+    )
     assert block.errors[1].message.startswith("a.json, the line at byte 38, has a string")

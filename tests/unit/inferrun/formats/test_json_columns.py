@@ -17,7 +17,9 @@ NAN, INFINITY = float("nan"), float("inf")
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 UNION = pa.UnionArray.from_dense(
-    pa.array([0, 1, 0], pa.int8()), pa.array([0, 0, 1], pa.int32()), [pa.array([9, None]), pa.array(["b"])]
+    pa.array([0, 1, 0], pa.int8()),
+    pa.array([0, 0, 1], pa.int32()),
+    [pa.array([9, None]), pa.array(["b"])],
 )
 
 FORMS: dict[str, tuple[pa.Array, list[str | None]]] = {
@@ -80,8 +82,12 @@ def test_each_type_has_one_form(name: str) -> None:
     column, texts = FORMS[name]
     assert [one and one.decode() for one in texts_in(column)] == texts
     twice = pa.concat_arrays([column, column]) if not pa.types.is_union(column.type) else column
-    assert [one and one.decode() for one in texts_in(twice.slice(len(twice) - len(column)))] == texts
-    assert array_of_column(column, pa.json_())[0].to_pylist() == [None if one == "null" else one for one in texts]
+    assert [
+        one and one.decode() for one in texts_in(twice.slice(len(twice) - len(column)))
+    ] == texts
+    assert array_of_column(column, pa.json_())[0].to_pylist() == [
+        None if one == "null" else one for one in texts
+    ]
 
 
 SECONDS = [0, 1, -1, -62_135_596_800, 253_402_300_799]
@@ -105,7 +111,12 @@ VALUES: dict[str, list[object]] = {
     "time64[ns]": [1, 86_399_999_999_999],
     **{f"duration[{unit}]": [1, -5 * size - size // 2] for unit, size in PER_SECOND.items()},
     **{
-        f"timestamp[{unit}{zone}]": [1, -1, size // 3, *(one * size for one in SECONDS[: 3 if unit == "ns" else 5])]
+        f"timestamp[{unit}{zone}]": [
+            1,
+            -1,
+            size // 3,
+            *(one * size for one in SECONDS[: 3 if unit == "ns" else 5]),
+        ]
         for unit, size in PER_SECOND.items()
         for zone in ("", ", UTC", ", Europe/Rome", ", +02:00")
     },

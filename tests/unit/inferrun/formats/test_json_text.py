@@ -37,15 +37,27 @@ def test_each_value_has_its_text(values: list[Json]) -> None:
 
 
 @settings(max_examples=1000)
-@given(st.lists(st.text(max_size=6) | st.sampled_from(['x",', '","', "", "\\", "\n", ",", '"']), min_size=1))
+@given(
+    st.lists(
+        st.text(max_size=6) | st.sampled_from(['x",', '","', "", "\\", "\n", ",", '"']), min_size=1
+    )
+)
 def test_strings_have_their_texts(values: list[str]) -> None:
     assert list(texts_of(values)) == list(map(orjson.dumps, values))
 
 
-NUMBERS = st.none() | st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = (
+    st.none()
+    | st.integers(-(1 << 63), (1 << 64) - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
 
 
-@given(st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(NUMBERS, min_size=width, max_size=width), min_size=1)))
+@given(
+    st.integers(1, 4).flatmap(
+        lambda width: st.lists(st.lists(NUMBERS, min_size=width, max_size=width), min_size=1)
+    )
+)
 def test_rows_of_numbers_are_decoded_at_once(rows: list[list[Json]]) -> None:
     flat, width = [value for row in rows for value in row], len(rows[0])
     assert numbers_in(list(map(orjson.dumps, rows))) == (orjson.dumps(flat), flat, width)
@@ -57,7 +69,11 @@ ROW_TEXTS = st.sampled_from(
 
 
 @settings(max_examples=1000)
-@given(st.lists(ROW_TEXTS | st.text("[],1 ", min_size=1, max_size=5).map(str.strip), min_size=1, max_size=3))
+@given(
+    st.lists(
+        ROW_TEXTS | st.text("[],1 ", min_size=1, max_size=5).map(str.strip), min_size=1, max_size=3
+    )
+)
 def test_only_valid_rows_of_the_same_width_are_decoded_at_once(texts: list[str]) -> None:
     if found := numbers_in(list(map(str.encode, texts))):
         rows = list(map(orjson.loads, texts))
@@ -87,7 +103,9 @@ def test_a_value_without_a_text_is_an_error(value: Json) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [[0.123456, 1.5, 2.5], ["a text", "another one"], {"a": [1, 2, 3]}, [[1.5], [2.5]]], ids=str
+    "value",
+    [[0.123456, 1.5, 2.5], ["a text", "another one"], {"a": [1, 2, 3]}, [[1.5], [2.5]]],
+    ids=str,
 )
 def test_a_text_takes_no_more_memory_than_its_length(value: Json) -> None:
     values = [value] * 2000

@@ -27,7 +27,22 @@ def test_a_number_is_read(text: str, number: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "1_000", "١٢", "0x10", "inf", "-Infinity", "1e400", "1,5", "1 2", ".", "e5", "9" * 400]
+    "text",
+    [
+        "",
+        " ",
+        "1_000",
+        "١٢",
+        "0x10",
+        "inf",
+        "-Infinity",
+        "1e400",
+        "1,5",
+        "1 2",
+        ".",
+        "e5",
+        "9" * 400,
+    ],
 )
 def test_other_text_is_no_number(text: str) -> None:
     assert number_of(text) is None

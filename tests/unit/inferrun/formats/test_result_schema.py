@@ -3,7 +3,14 @@
 import pyarrow
 import pytest
 
-from inferrun.formats.result_schema import ResultSchema, Role, parse_type, result_schema, value_type, with_role
+from inferrun.formats.result_schema import (
+    ResultSchema,
+    Role,
+    parse_type,
+    result_schema,
+    value_type,
+    with_role,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +30,9 @@ from inferrun.formats.result_schema import ResultSchema, Role, parse_type, resul
         ("float[3][2]", pyarrow.list_(pyarrow.list_(pyarrow.float32(), 3), 2)),
         (
             "struct<label: string, scores: list<double>>",
-            pyarrow.struct([("label", pyarrow.string()), ("scores", pyarrow.list_(pyarrow.float64()))]),
+            pyarrow.struct(
+                [("label", pyarrow.string()), ("scores", pyarrow.list_(pyarrow.float64()))]
+            ),
         ),
         ("json", pyarrow.json_()),
     ],
@@ -61,7 +70,9 @@ def test_the_roles_of_columns_are_stored() -> None:
         ("error", Role.ERROR),
     ]
     schema = ResultSchema(
-        pyarrow.schema([with_role(pyarrow.field(name, pyarrow.int64()), role) for name, role in fields])
+        pyarrow.schema(
+            [with_role(pyarrow.field(name, pyarrow.int64()), role) for name, role in fields]
+        )
     )
     stored = ResultSchema.deserialized(schema.serialized())
     assert stored.arrow.equals(schema.arrow, check_metadata=True)
@@ -73,9 +84,15 @@ def test_the_roles_of_columns_are_stored() -> None:
     ("given", "stored"),
     [
         (pyarrow.month_day_nano_interval(), pyarrow.json_()),
-        (pyarrow.list_(pyarrow.sparse_union([pyarrow.field("a", pyarrow.int64())])), pyarrow.json_()),
+        (
+            pyarrow.list_(pyarrow.sparse_union([pyarrow.field("a", pyarrow.int64())])),
+            pyarrow.json_(),
+        ),
         (pyarrow.struct([("a", pyarrow.month_day_nano_interval())]), pyarrow.json_()),
-        (pyarrow.list_view(pyarrow.dictionary(pyarrow.int8(), pyarrow.string_view())), pyarrow.list_(pyarrow.string())),
+        (
+            pyarrow.list_view(pyarrow.dictionary(pyarrow.int8(), pyarrow.string_view())),
+            pyarrow.list_(pyarrow.string()),
+        ),
         (pyarrow.run_end_encoded(pyarrow.int16(), pyarrow.float64()), pyarrow.float64()),
         (pyarrow.decimal32(5, 2), pyarrow.decimal128(5, 2)),
     ],

@@ -1,4 +1,5 @@
-"""Stored tables of results as records: what is copied keeps its type, and what a retry takes over is the same."""
+"""Stored tables of results as records: what is copied keeps its type, and what a retry takes over
+is the same."""
 
 import io
 from datetime import date
@@ -34,7 +35,9 @@ COPIED: dict[str, pa.Array] = {
     "duration": pa.array([1, None, -1], pa.duration("ns")),
     "list": pa.array([[0.1, NAN], None, []], pa.list_(pa.float32())),
     "map": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int8())),
-    "struct": pa.array([(1, b"\xff"), None, (None, None)], pa.struct([("a", pa.int32()), ("b", pa.binary())])),
+    "struct": pa.array(
+        [(1, b"\xff"), None, (None, None)], pa.struct([("a", pa.int32()), ("b", pa.binary())])
+    ),
 }
 ERRORS = pa.array([None, ("rejected", "it is bad", 2), None], ERROR_TYPE)
 
@@ -56,11 +59,17 @@ def table_in(block: Block) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("name", COPIED)
 @pytest.mark.parametrize("form", [PARQUET, ARROW], ids=lambda one: one.form)
-def test_a_copied_column_has_the_same_type_and_values_in_the_next_results(form: Parquet | Arrow, name: str) -> None:
-    given = results(pa.array([1.5, None, 2.5]), custom_id=pa.array([1, 2, None], pa.uint16()), v=COPIED[name])
+def test_a_copied_column_has_the_same_type_and_values_in_the_next_results(
+    form: Parquet | Arrow, name: str
+) -> None:
+    given = results(
+        pa.array([1.5, None, 2.5]), custom_id=pa.array([1, 2, None], pa.uint16()), v=COPIED[name]
+    )
     block = block_of(given, fed=("prediction",), copied=("v",))
     key, fields = columns_of(block)
-    schema = result_schema(key=key, copied=fields, predicted=pa.int64(), types={}, is_flat=False, field="").arrow
+    schema = result_schema(
+        key=key, copied=fields, predicted=pa.int64(), types={}, is_flat=False, field=""
+    ).arrow
     out = io.BytesIO()
     writer = form.writer(out, io.BytesIO(), schema=schema)
     sent = Results(JsonRecords([b"1", b"null", b"2"]), dict(block.errors))
@@ -78,18 +87,27 @@ def test_columns_and_members_of_structs_feed_the_model_as_they_are() -> None:
     kind = pa.struct([("label", pa.string()), ("score", pa.float32())])
     predicted = pa.array([("a", 0.1), None, ("b", NAN)], kind)
     block = block_of(
-        results(predicted, n=COPIED["uint64"]), fed=("n", "prediction.score"), copied=("prediction.label",)
+        results(predicted, n=COPIED["uint64"]),
+        fed=("n", "prediction.score"),
+        copied=("prediction.label",),
     )
     assert isinstance(block.records, ArrowRecords)
     assert block.records.table.schema.types == [pa.uint64(), pa.float32()]
-    assert str(block.records.table.column("prediction.score").to_pylist()) == "[0.10000000149011612, None, nan]"
+    assert (
+        str(block.records.table.column("prediction.score").to_pylist())
+        == "[0.10000000149011612, None, nan]"
+    )
     assert table_in(block).to_pydict() == {"prediction.label": ["a", None, "b"]}
 
 
 def test_what_is_within_json_feeds_the_model_and_is_copied_with_the_type_of_its_values() -> None:
     texts = pa.array(['{"label":"a","n":123456789012345678.25}', None, '{"label":"b","n":1}'])
     schema = pa.schema(
-        [("index", pa.int64()), pa.field("prediction", pa.string(), metadata=JSON_TEXT), ("error", ERROR_TYPE)]
+        [
+            ("index", pa.int64()),
+            pa.field("prediction", pa.string(), metadata=JSON_TEXT),
+            ("error", ERROR_TYPE),
+        ]
     )
     table = pa.RecordBatch.from_arrays(results(texts).columns, schema=schema)
     block = block_of(table, fed=("prediction.label",), copied=("prediction.n", "prediction.label"))
@@ -112,7 +130,9 @@ def test_numbers_of_32_bits_that_feed_a_tensor_are_not_shortened() -> None:
 
 def test_a_name_that_is_no_column_is_an_error_of_each_record() -> None:
     block = block_of(results(pa.array([1.5, None, 2.5])), fed=("label",))
-    assert block.errors[0].message.startswith("record 7 of run 'first' has no 'label', which tensors.inputs names")
+    assert block.errors[0].message.startswith(
+        "record 7 of run 'first' has no 'label', which tensors.inputs names"
+    )
     with pytest.raises(ValueError, match="the table does not have the columns of results"):
         list(table_rows([pa.record_batch({"index": [1], "label": ["a"]})]))
 
@@ -136,7 +156,9 @@ def test_a_prediction_that_is_taken_over_is_the_same(name: str) -> None:
     predicted = pa.array([PREDICTED[name][0], None, PREDICTED[name][1]], parse_type(name))
     given, schema = (
         results(predicted),
-        result_schema(key=None, copied=[], predicted=predicted.type, types={}, is_flat=False, field=""),
+        result_schema(
+            key=None, copied=[], predicted=predicted.type, types={}, is_flat=False, field=""
+        ),
     )
     stored = io.BytesIO()
     parquet.write_table(pa.Table.from_batches([given]), stored)
@@ -144,6 +166,10 @@ def test_a_prediction_that_is_taken_over_is_the_same(name: str) -> None:
     out = io.BytesIO()
     writer = PARQUET.writer(out, io.BytesIO(), schema=schema.arrow)
     values = JsonRecords([row.prediction or b"null" for row in rows])
-    writer.write(Batch(first=7, records=values), Results(values, {1: rows[1].error} if rows[1].error else {}))
+    writer.write(
+        Batch(first=7, records=values), Results(values, {1: rows[1].error} if rows[1].error else {})
+    )
     writer.close()
-    assert PARQUET.read_table(out.getvalue()).column("prediction").combine_chunks().equals(predicted)
+    assert (
+        PARQUET.read_table(out.getvalue()).column("prediction").combine_chunks().equals(predicted)
+    )

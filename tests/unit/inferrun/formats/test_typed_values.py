@@ -58,19 +58,45 @@ def test_what_does_not_fit_is_found(kind: str, good: list[object], bad: list[obj
             [r'{"a": "\u00e9", "b": 0.5}'],
             [r'{"a": "\u00e9", "b": 123456789012345678.25}'],
         ),
-        ("struct<a: int64, b: binary>", ['{"a": 9007199254740993, "b": "x"}'], ['{"a": 1.5, "b": "x"}']),
-        ("struct<a: int64, b: double>", ['{"a": 9007199254740993, "b": 1e300}'], ['{"a": 1, "b": 9007199254740993}']),
-        ("struct<a: json, b: double>", ['{"a": 123456789012345678.25, "b": 1}'], ['{"a": 1, "b": 1e400}']),
+        (
+            "struct<a: int64, b: binary>",
+            ['{"a": 9007199254740993, "b": "x"}'],
+            ['{"a": 1.5, "b": "x"}'],
+        ),
+        (
+            "struct<a: int64, b: double>",
+            ['{"a": 9007199254740993, "b": 1e300}'],
+            ['{"a": 1, "b": 9007199254740993}'],
+        ),
+        (
+            "struct<a: json, b: double>",
+            ['{"a": 123456789012345678.25, "b": 1}'],
+            ['{"a": 1, "b": 1e400}'],
+        ),
         ("decimal(38, 38)", ["0.1", '"1E-38"'], ["256", "1e-39"]),
         ("decimal(5, 2)", ["1.2500", "1e2"], ["1.255", "1000", "true"]),
-        ("time64[us]", ['"01:02:03.123456"', '"23:59:59.999999"'], ['"01:02:03.123456789"', '"24:00:01"']),
+        (
+            "time64[us]",
+            ['"01:02:03.123456"', '"23:59:59.999999"'],
+            ['"01:02:03.123456789"', '"24:00:01"'],
+        ),
         ("time32[s]", ['"01:02:03"'], ['"01:02:03.5"']),
-        ("timestamp[us]", ['"9999-12-31T23:59:59.999999"', '"0001-01-01"'], ['"2026-01-02T03:04:05.123456789"', "5"]),
+        (
+            "timestamp[us]",
+            ['"9999-12-31T23:59:59.999999"', '"0001-01-01"'],
+            ['"2026-01-02T03:04:05.123456789"', "5"],
+        ),
         ("timestamp[ns]", ['"2026-01-02T03:04:05.123456789"'], ['"9999-12-31"']),
-        ("struct<a: timestamp[ns], b: binary>", ['{"a": "2026-01-02T03:04:05.123456789"}'], ['{"a": "9999-12-31"}']),
+        (
+            "struct<a: timestamp[ns], b: binary>",
+            ['{"a": "2026-01-02T03:04:05.123456789"}'],
+            ['{"a": "9999-12-31"}'],
+        ),
     ],
 )
-def test_no_digit_of_a_json_number_or_time_is_lost(kind: str, good: list[str], bad: list[str]) -> None:
+def test_no_digit_of_a_json_number_or_time_is_lost(
+    kind: str, good: list[str], bad: list[str]
+) -> None:
     column, faults = array_of_texts([one.encode() for one in [*good, *bad]], parse_type(kind))
     assert faults == list(range(len(good), len(good) + len(bad)))
     assert column.null_count == len(bad)
@@ -78,7 +104,13 @@ def test_no_digit_of_a_json_number_or_time_is_lost(kind: str, good: list[str], b
 
 @settings(max_examples=100)
 @given(
-    st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False)))
+    st.lists(
+        st.one_of(
+            st.none(),
+            st.integers(-(2**63), 2**63 - 1),
+            st.floats(allow_nan=False, allow_infinity=False),
+        )
+    )
 )
 def test_a_number_is_kept_exactly_or_is_a_fault(values: list[int | float | None]) -> None:
     for kind in ("int64", "double"):
@@ -90,5 +122,7 @@ def test_a_number_is_kept_exactly_or_is_a_fault(values: list[int | float | None]
 def test_a_column_of_another_type_is_converted_if_nothing_is_lost() -> None:
     column, faults = array_of_column(pyarrow.array([1, 300, None]), pyarrow.int8())
     assert (column.to_pylist(), faults) == ([1, None, None], [1])
-    column, faults = array_of_column(pyarrow.array(["a", "b"]).dictionary_encode(), pyarrow.string())
+    column, faults = array_of_column(
+        pyarrow.array(["a", "b"]).dictionary_encode(), pyarrow.string()
+    )
     assert (column.to_pylist(), faults) == (["a", "b"], [])

@@ -41,7 +41,11 @@ text, long_text = pyarrow.string(), pyarrow.large_string()
         (pyarrow.binary(4), pyarrow.binary(), pyarrow.binary()),
         (pyarrow.binary(), text, None),
         (pyarrow.timestamp("s"), pyarrow.timestamp("us"), pyarrow.timestamp("us")),
-        (pyarrow.timestamp("s", "UTC"), pyarrow.timestamp("s", "Europe/Rome"), pyarrow.timestamp("s", "UTC")),
+        (
+            pyarrow.timestamp("s", "UTC"),
+            pyarrow.timestamp("s", "Europe/Rome"),
+            pyarrow.timestamp("s", "UTC"),
+        ),
         (pyarrow.timestamp("s", "UTC"), pyarrow.timestamp("s"), None),
         (pyarrow.date32(), pyarrow.date64(), pyarrow.date32()),
         (pyarrow.date32(), pyarrow.timestamp("s"), None),
@@ -69,13 +73,17 @@ _SCALARS = {i8: 8, i16: 16, i32: 32, i64: 64, u8: 8, u32: 32, u64: 64}
 
 @settings(deadline=None, derandomize=True)
 @given(st.sampled_from(list(_SCALARS)), st.sampled_from([*_SCALARS, f16, f32, f64]), st.data())
-def test_no_number_is_rounded(first: pyarrow.DataType, second: pyarrow.DataType, data: st.DataObject) -> None:
+def test_no_number_is_rounded(
+    first: pyarrow.DataType, second: pyarrow.DataType, data: st.DataObject
+) -> None:
     both = common_type(first, second)
     if both is None:
         return
     bits, is_signed = _SCALARS[first], pyarrow.types.is_signed_integer(first)
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed else (0, (1 << bits) - 1)
-    values = data.draw(st.lists(st.one_of(st.integers(low, high), st.sampled_from([low, high, high - 1]))))
+    values = data.draw(
+        st.lists(st.one_of(st.integers(low, high), st.sampled_from([low, high, high - 1])))
+    )
     found, bad = cast_exactly(pyarrow.array(values, first), both)
     assert not bad
     assert [int(value) for value in found.to_pylist()] == values
@@ -91,9 +99,14 @@ def test_columns_keep_the_order_of_the_first_file() -> None:
 
 
 def test_a_conflict_names_the_file_the_column_and_the_file_that_differs() -> None:
-    files = [("a.parquet", schema(x=i32)), ("b.parquet", schema(x=i32)), ("c.parquet", schema(x=text))]
+    files = [
+        ("a.parquet", schema(x=i32)),
+        ("b.parquet", schema(x=i32)),
+        ("c.parquet", schema(x=text)),
+    ]
     with pytest.raises(
-        InputError, match=r"^c\.parquet: column 'x' has type string, .* int32 \(first: a\.parquet\); set types\.x"
+        InputError,
+        match=r"^c\.parquet: column 'x' has type string, .* int32 \(first: a\.parquet\); set types\.x",
     ):
         unified(files, SchemaRules({}))
 
@@ -110,13 +123,17 @@ def test_a_missing_column_is_a_conflict_unless_it_may_be_null(
 ) -> None:
     with pytest.raises(InputError, match=expected):
         unified([("a", first), ("b", second)], SchemaRules({}))
-    assert unified([("a", first), ("b", second)], SchemaRules({}, may_miss=True)) == schema(x=i32, y=i32)
+    assert unified([("a", first), ("b", second)], SchemaRules({}, may_miss=True)) == schema(
+        x=i32, y=i32
+    )
 
 
 def test_a_declared_type_replaces_those_of_the_files() -> None:
     files = [("a", schema(x=i64)), ("b", schema(x=f64)), ("c", schema(x=text))]
     assert unified(files, SchemaRules({"x": f64})) == schema(x=f64)
-    with pytest.raises(InputError, match=r"a: column 'x' has type list<item: int64>, which cannot become date32"):
+    with pytest.raises(
+        InputError, match=r"a: column 'x' has type list<item: int64>, which cannot become date32"
+    ):
         unified([("a", schema(x=pyarrow.list_(i64)))], SchemaRules({"x": pyarrow.date32()}))
 
 
@@ -128,4 +145,6 @@ def test_a_value_that_does_not_fit_is_null_and_named() -> None:
 
 def test_the_ways_in_which_values_are_stored_do_not_matter() -> None:
     assert normalized(pyarrow.list_(pyarrow.dictionary(i32, text))) == pyarrow.list_(text)
-    assert normalized(pyarrow.struct([("a", pyarrow.string_view())])) == pyarrow.struct([("a", text)])
+    assert normalized(pyarrow.struct([("a", pyarrow.string_view())])) == pyarrow.struct(
+        [("a", text)]
+    )

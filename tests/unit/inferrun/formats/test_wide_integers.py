@@ -30,13 +30,19 @@ def test_the_other_columns_are_read(form: Arrow | Parquet, name: str) -> None:
 
 @pytest.mark.parametrize(("form", "name"), FORMATS, ids=["arrow", "parquet"])
 @pytest.mark.parametrize("used", ["wide", "inner"])
-def test_a_column_that_has_or_contains_one_is_refused(form: Arrow | Parquet, name: str, used: str) -> None:
+def test_a_column_that_has_or_contains_one_is_refused(
+    form: Arrow | Parquet, name: str, used: str
+) -> None:
     columns = ColumnSelection(fed=("id",), copied=(used,))
-    with pytest.raises(InputError, match=f"column '{used}' is of integers of 128 bits, which is not read"):
+    with pytest.raises(
+        InputError, match=f"column '{used}' is of integers of 128 bits, which is not read"
+    ):
         schema_of([file_of(FILES / name)], type(form)(columns).schema, columns, SchemaRules({}))
 
 
-@pytest.mark.parametrize("content", [b"", b"ARROW1", b"ARROW1\0\0" + b"\xff" * 40 + b"ARROW1", b"PAR1" + b"\0" * 20])
+@pytest.mark.parametrize(
+    "content", [b"", b"ARROW1", b"ARROW1\0\0" + b"\xff" * 40 + b"ARROW1", b"PAR1" + b"\0" * 20]
+)
 def test_another_file_keeps_its_error(content: bytes) -> None:
     with pytest.raises(pyarrow.ArrowNotImplementedError, match="as it was"):
         without_wide_integers(io.BytesIO(content), pyarrow.ArrowNotImplementedError("as it was"))

@@ -1,6 +1,8 @@
-"""Objects of KServe for tests: as its controllers wrote them, and variants of other modes and versions.
+"""Objects of KServe for tests: as its controllers wrote them, and variants of other modes and
+versions.
 
-The variants follow KServe's status types and the rules by which its controllers fill them in each mode.
+The variants follow KServe's status types and the rules by which its controllers fill them in each
+mode.
 """
 
 import copy
@@ -65,14 +67,18 @@ def knative(**changes: Any) -> Json:
                 "url": "http://sklearn-iris.kserve-test.example.com",
                 "components": {
                     "predictor": {
-                        "address": {"url": "http://sklearn-iris-predictor.kserve-test.svc.cluster.local"},
+                        "address": {
+                            "url": "http://sklearn-iris-predictor.kserve-test.svc.cluster.local"
+                        },
                         "url": "http://sklearn-iris-predictor.kserve-test.example.com",
                         "latestCreatedRevision": revision,
                         "latestReadyRevision": revision,
                         "latestRolledoutRevision": revision,
                     }
                 },
-                "conditions": conditions(IngressReady="True", PredictorReady="True", Ready="True", RoutesReady="True"),
+                "conditions": conditions(
+                    IngressReady="True", PredictorReady="True", Ready="True", RoutesReady="True"
+                ),
             },
         },
     )
@@ -86,7 +92,12 @@ def llm(**changes: Any) -> Json:
 
 def llm_with_router(**changes: Any) -> Json:
     """A ready LLMInferenceService behind a gateway, inside and outside of the cluster."""
-    gateway = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "kserve-ingress", "namespace": "kserve"}
+    gateway = {
+        "group": "gateway.networking.k8s.io",
+        "kind": "Gateway",
+        "name": "kserve-ingress",
+        "namespace": "kserve",
+    }
     names = [{"name": "publishers/kserve-test/models/tiny"}, {"name": "tiny"}]
     addresses = [
         {
@@ -112,7 +123,10 @@ def llm_with_router(**changes: Any) -> Json:
         recorded("llmisvc-no-router-ready"),
         {
             "spec": {"router": {"route": {}, "gateway": {}, "scheduler": {}}},
-            "status": {"addresses": addresses, "url": "https://models.example.com/kserve-test/tiny-llm"},
+            "status": {
+                "addresses": addresses,
+                "url": "https://models.example.com/kserve-test/tiny-llm",
+            },
         },
     )
     return merged(item, changes)
@@ -124,7 +138,12 @@ def service(*ports: Json, headless: bool = False) -> Json:
 
 
 def port(number: int, *, target: int | str | None = None, name: str = "http") -> Json:
-    return {"name": name, "port": number, "protocol": "TCP", "targetPort": target if target is not None else number}
+    return {
+        "name": name,
+        "port": number,
+        "protocol": "TCP",
+        "targetPort": target if target is not None else number,
+    }
 
 
 def runtime(*versions: str, server: str = "") -> Json:
@@ -137,9 +156,13 @@ def runtime(*versions: str, server: str = "") -> Json:
     }
 
 
-def deployment(*, old: int = 0, new: int = 1, reason: str = "NewReplicaSetAvailable", observed: int = 2) -> Json:
+def deployment(
+    *, old: int = 0, new: int = 1, reason: str = "NewReplicaSetAvailable", observed: int = 2
+) -> Json:
     """A Deployment of generation 2 with Pods of its previous and its current template."""
-    conditions = [{"type": "Progressing", "status": "True", "reason": reason, "message": "as it says"}]
+    conditions = [
+        {"type": "Progressing", "status": "True", "reason": reason, "message": "as it says"}
+    ]
     return {
         "kind": "Deployment",
         "metadata": {"name": "sklearn-iris-predictor", "namespace": "kserve-test", "generation": 2},
@@ -156,5 +179,10 @@ def deployment(*, old: int = 0, new: int = 1, reason: str = "NewReplicaSetAvaila
 def edited(item: Json, time: str) -> Json:
     """The object after a spec edit at that time of the API server's clock."""
     return merged(
-        item, {"metadata": {"managedFields": [{"manager": "kubectl", "time": time, "fieldsV1": {"f:spec": {}}}]}}
+        item,
+        {
+            "metadata": {
+                "managedFields": [{"manager": "kubectl", "time": time, "fieldsV1": {"f:spec": {}}}]
+            }
+        },
     )

@@ -1,11 +1,22 @@
-"""From the objects of KServe, in each mode and version, to the address of the model or the reason why there is none."""
+"""From the objects of KServe, in each mode and version, to the address of the model or the reason
+why there is none."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from inferrun.kserve import UNREADABLE, Answer, ModelAddress, Needs, Never, NotYet, Other, Wanted, resolve
+from inferrun.kserve import (
+    UNREADABLE,
+    Answer,
+    ModelAddress,
+    Needs,
+    Never,
+    NotYet,
+    Other,
+    Wanted,
+    resolve,
+)
 from tests.unit.inferrun.kserve.stored import (
     HOST,
     Json,
@@ -90,13 +101,18 @@ def refusal(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -
         ),
     ],
 )
-def test_a_recorded_object_that_is_not_ready_is_waited_for_with_what_it_says(name: str, message: str) -> None:
+def test_a_recorded_object_that_is_not_ready_is_waited_for_with_what_it_says(
+    name: str, message: str
+) -> None:
     assert ask(recorded(name)) == NotYet(message)
 
 
 def test_a_recorded_inference_service_in_standard_mode_has_the_address_of_its_predictor() -> None:
     assert found(recorded("isvc-standard-ready")) == ModelAddress(
-        url=f"http://{HOST}/v2/models/sklearn-iris/infer", model_name="sklearn-iris", protocol="v2", generation=1
+        url=f"http://{HOST}/v2/models/sklearn-iris/infer",
+        model_name="sklearn-iris",
+        protocol="v2",
+        generation=1,
     )
 
 
@@ -130,7 +146,9 @@ EARLY = {
     "deploymentMode": None,
     "components": {"predictor": {"address": None, "url": INGRESS}},
 }
-RAW = standard(metadata={"annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}}, status=EARLY)
+RAW = standard(
+    metadata={"annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}}, status=EARLY
+)
 MESH = {
     "deploymentMode": "ModelMesh",
     "address": None,
@@ -153,11 +171,18 @@ def on(*ports: Json, headless: bool = False) -> dict[Other, Any]:
 
 
 ADDRESSES: dict[str, tuple[Json, dict[Other, Any], str]] = {
-    "in Knative mode that of the whole service": (knative(), {}, "http://sklearn-iris.kserve-test.svc.cluster.local"),
+    "in Knative mode that of the whole service": (
+        knative(),
+        {},
+        "http://sklearn-iris.kserve-test.svc.cluster.local",
+    ),
     "then that of a component": (knative(status={"address": None}), {}, f"http://{HOST}"),
     "then the URL for REST": (
         knative(
-            status={"address": None, "components": {"predictor": {"address": None, "restUrl": "http://rest.a:8008"}}}
+            status={
+                "address": None,
+                "components": {"predictor": {"address": None, "restUrl": "http://rest.a:8008"}},
+            }
         ),
         {},
         "http://rest.a:8008",
@@ -175,14 +200,21 @@ ADDRESSES: dict[str, tuple[Json, dict[Other, Any], str]] = {
     "a transformer before its predictor": (
         knative(
             spec={"transformer": {}},
-            status={"address": None, "components": {"transformer": {"address": {"url": TRANSFORMER}}}},
+            status={
+                "address": None,
+                "components": {"transformer": {"address": {"url": TRANSFORMER}}},
+            },
         ),
         {},
         TRANSFORMER,
     ),
     "the usual port of a Service": (standard(), on(port(80, target=8080)), f"http://{HOST}"),
     "another port of a Service": (standard(), on(port(8080)), f"http://{HOST}:8080"),
-    "the target of a headless Service": (standard(), on(port(80, target=8080), headless=True), f"http://{HOST}:8080"),
+    "the target of a headless Service": (
+        standard(),
+        on(port(80, target=8080), headless=True),
+        f"http://{HOST}:8080",
+    ),
     "a headless Service after gRPC": (
         standard(),
         on(port(9000, name="grpc-port"), port(80, target=9081), headless=True),
@@ -193,9 +225,18 @@ ADDRESSES: dict[str, tuple[Json, dict[Other, Any], str]] = {
         on(port(8033, name="h2c"), port(8085, name="http1")),
         f"http://{HOST}:8085",
     ),
-    "a target with a name": (standard(), on(port(80, target="http"), headless=True), f"http://{HOST}"),
-    # KServe since 0.17 writes 8080 behind the name of a headless Service, whatever the container listens on.
-    "a port in the status": (at(f"http://{HOST}:8080"), on(port(80, target=8080)), f"http://{HOST}:8080"),
+    "a target with a name": (
+        standard(),
+        on(port(80, target="http"), headless=True),
+        f"http://{HOST}",
+    ),
+    # KServe since 0.17 writes 8080 behind the name of a headless Service, whatever the container
+    # listens on.
+    "a port in the status": (
+        at(f"http://{HOST}:8080"),
+        on(port(80, target=8080)),
+        f"http://{HOST}:8080",
+    ),
     "a port in the status, and another one of a headless Service": (
         at(f"http://{HOST}:8080"),
         on(port(80, target=8085), headless=True),
@@ -206,7 +247,11 @@ ADDRESSES: dict[str, tuple[Json, dict[Other, Any], str]] = {
         on(port(80, target="http"), headless=True),
         f"http://{HOST}:8080",
     ),
-    "a port in the status without a Service": (at(f"http://{HOST}:8080"), {PREDICTOR: None}, f"http://{HOST}:8080"),
+    "a port in the status without a Service": (
+        at(f"http://{HOST}:8080"),
+        {PREDICTOR: None},
+        f"http://{HOST}:8080",
+    ),
     # As OpenShift AI writes it for a predictor that requires a token.
     "the port of a proxy": (
         at(f"https://{HOST}:8443"),
@@ -229,7 +274,8 @@ ADDRESSES: dict[str, tuple[Json, dict[Other, Any], str]] = {
         {LEGACY: None, PREDICTOR: None, OLDER: service(port(80))},
         f"http://{OLDER.name}.kserve-test.svc.cluster.local",
     ),
-    # Early versions of KServe wrote nothing else in the mode RawDeployment, which only an annotation named.
+    # Early versions of KServe wrote nothing else in the mode RawDeployment, which only an
+    # annotation named.
     "the predictor's Service instead of an ingress": (RAW, {}, f"http://{HOST}"),
     "the older predictor's Service instead of an ingress": (
         RAW,
@@ -239,7 +285,11 @@ ADDRESSES: dict[str, tuple[Json, dict[Other, Any], str]] = {
     "an ingress without a Service": (RAW, {PREDICTOR: None, OLDER: None}, INGRESS),
     "the predictor's Service without any address": (standard(status=NOWHERE), {}, f"http://{HOST}"),
     "a Service that may not be read": (standard(), {PREDICTOR: UNREADABLE}, f"http://{HOST}"),
-    "the REST address of ModelMesh": (standard(status=MESH), {}, "http://modelmesh-serving.kserve-test:8008"),
+    "the REST address of ModelMesh": (
+        standard(status=MESH),
+        {},
+        "http://modelmesh-serving.kserve-test:8008",
+    ),
 }
 
 
@@ -259,7 +309,9 @@ def test_the_authorities_are_those_of_the_address_that_is_used() -> None:
     whole = {"url": "https://iris.example.com", "CACerts": "PEM of the whole"}
     both = standard(status={"address": whole, "components": {"predictor": {"address": secure}}})
     assert found(both).ca_certificates == "PEM of the whole"
-    assert found(merged(both, {"status": {"address": None}})).ca_certificates == "PEM of the component"
+    assert (
+        found(merged(both, {"status": {"address": None}})).ca_certificates == "PEM of the component"
+    )
 
 
 def test_a_ready_object_without_any_address_waits_for_the_predictors_service() -> None:
@@ -269,7 +321,10 @@ def test_a_ready_object_without_any_address_waits_for_the_predictors_service() -
 
 
 def test_model_mesh_has_a_grpc_address_next_to_the_rest_one() -> None:
-    assert found(standard(status=MESH), protocol="grpc-v2").url == "grpc://modelmesh-serving.kserve-test:8033"
+    assert (
+        found(standard(status=MESH), protocol="grpc-v2").url
+        == "grpc://modelmesh-serving.kserve-test:8033"
+    )
     assert "grpc://modelmesh-serving.kserve-test:8033" in refusal(
         merged(standard(status=MESH), {"status": {"components": None}})
     )
@@ -282,14 +337,18 @@ def failed(transition: str = "BlockedByFailedLoad", *, active: str = "", **chang
     failure = {"reason": "ModelLoadFailed", "message": "No module named 'sklearn'", "exitCode": 1}
     states = {"activeModelState": active, "targetModelState": "FailedToLoad"}
     model = {"transitionStatus": transition, "states": states, "lastFailureInfo": failure}
-    return merged(standard(status={"modelStatus": model, "conditions": conditions(Ready="False")}), changes)
+    return merged(
+        standard(status={"modelStatus": model, "conditions": conditions(Ready="False")}), changes
+    )
 
 
 CANNOT_LOAD = "InferenceService kserve-test/sklearn-iris cannot load its model"
 
 
 @pytest.mark.parametrize("transition", ["BlockedByFailedLoad", "InvalidSpec"])
-def test_a_failed_load_is_final_with_the_objects_own_message_once_it_had_its_time(transition: str) -> None:
+def test_a_failed_load_is_final_with_the_objects_own_message_once_it_had_its_time(
+    transition: str,
+) -> None:
     item = edited(failed(transition), "2026-11-21T02:00:00Z")
     assert ask(item, {DEPLOYMENT: deployment(reason="ProgressDeadlineExceeded")}) == Never(
         f"{CANNOT_LOAD} ({transition}): ModelLoadFailed: No module named 'sklearn'; fix the InferenceService, and when it is "
@@ -298,14 +357,21 @@ def test_a_failed_load_is_final_with_the_objects_own_message_once_it_had_its_tim
 
 
 def test_a_failed_load_is_waited_for_while_the_deployment_may_become_available() -> None:
-    """After a fix KServe shows the old failure until the new Pod has a status, and for each exit of a container."""
+    """After a fix KServe shows the old failure until the new Pod has a status, and for each exit of
+    a container."""
     why = f"{CANNOT_LOAD} (BlockedByFailedLoad): ModelLoadFailed: No module named 'sklearn'; the run starts when it has loaded"
     late = "ProgressDeadlineExceeded"
-    for known in (deployment(reason="ReplicaSetUpdated"), deployment(), deployment(reason=late, observed=1)):
+    for known in (
+        deployment(reason="ReplicaSetUpdated"),
+        deployment(),
+        deployment(reason=late, observed=1),
+    ):
         assert ask(failed(), {DEPLOYMENT: known}) == NotYet(why, is_other=True)
 
 
-def test_a_failed_load_of_the_generation_before_an_edit_is_waited_for_until_kserve_has_dealt_with_the_edit() -> None:
+def test_a_failed_load_of_the_generation_before_an_edit_is_waited_for_until_kserve_has_dealt_with_the_edit() -> (
+    None
+):
     """Its Deployment has exceeded the deadline, and does not show the edit yet."""
     late = {DEPLOYMENT: deployment(reason="ProgressDeadlineExceeded")}
     item = failed(metadata={"generation": 2})
@@ -314,7 +380,9 @@ def test_a_failed_load_of_the_generation_before_an_edit_is_waited_for_until_kser
 
 
 @pytest.mark.parametrize("known", [None, UNREADABLE])
-def test_without_a_deployment_a_failed_load_is_final_some_time_after_the_last_edit(known: Any) -> None:
+def test_without_a_deployment_a_failed_load_is_final_some_time_after_the_last_edit(
+    known: Any,
+) -> None:
     for item in (failed(), failed(status={"deploymentMode": "Knative"})):
         answer = waits(edited(item, "2026-11-21T02:51:00Z"), {DEPLOYMENT: known})
         assert answer.until == datetime(2026, 11, 21, 3, 1, tzinfo=UTC)
@@ -329,19 +397,33 @@ def test_an_invalid_spec_is_final_when_kserve_had_the_time_to_read_its_edit() ->
 
 @pytest.mark.parametrize(
     "known",
-    [deployment(old=1, new=1, reason="ReplicaSetUpdated"), deployment(old=1, new=0), deployment(observed=1)],
+    [
+        deployment(old=1, new=1, reason="ReplicaSetUpdated"),
+        deployment(old=1, new=0),
+        deployment(observed=1),
+    ],
     ids=["surge", "not-begun", "not-seen"],
 )
-def test_an_object_that_is_ready_is_waited_for_while_pods_of_its_previous_version_serve(known: Json) -> None:
-    """KServe copies Ready from the Deployment, which is available as long as enough Pods are, old or new."""
+def test_an_object_that_is_ready_is_waited_for_while_pods_of_its_previous_version_serve(
+    known: Json,
+) -> None:
+    """KServe copies Ready from the Deployment, which is available as long as enough Pods are, old
+    or new."""
     answer = waits(standard(), {DEPLOYMENT: known})
     assert answer.is_other
     assert "InferenceService kserve-test/sklearn-iris is being updated" in answer.message
-    assert "kubectl -n kserve-test rollout status deployment sklearn-iris-predictor" in answer.message
+    assert (
+        "kubectl -n kserve-test rollout status deployment sklearn-iris-predictor" in answer.message
+    )
 
 
 def test_a_deployment_that_only_scales_is_not_waited_for() -> None:
-    for known in (deployment(new=3, reason="ReplicaSetUpdated"), deployment(new=0), UNREADABLE, None):
+    for known in (
+        deployment(new=3, reason="ReplicaSetUpdated"),
+        deployment(new=0),
+        UNREADABLE,
+        None,
+    ):
         found(standard(), {DEPLOYMENT: known})
 
 
@@ -351,9 +433,14 @@ def test_an_llm_service_is_waited_for_while_pods_of_its_previous_version_serve()
 
 
 def test_a_model_that_was_scaled_to_zero_is_ready_to_be_woken_up() -> None:
-    """KServe reports its transition as in progress until a Pod runs, which only a request starts."""
+    """KServe reports its transition as in progress until a Pod runs, which only a request
+    starts."""
     states = {"activeModelState": "Loaded", "targetModelState": "Pending"}
-    model = {"transitionStatus": "InProgress", "states": states, "copies": {"failedCopies": 0, "totalCopies": None}}
+    model = {
+        "transitionStatus": "InProgress",
+        "states": states,
+        "copies": {"failedCopies": 0, "totalCopies": None},
+    }
     item = merged(knative(), {"status": {"modelStatus": model}})
     assert found(item).url.startswith("http://sklearn-iris.")
 
@@ -367,22 +454,44 @@ LOADING = {
 }
 WAITS: dict[str, tuple[Json, dict[Other, Any], str]] = {
     "a status of an earlier generation": (standard(metadata={"generation": 2}), {}, "was edited"),
-    "a status of an earlier generation of a language model": (llm(metadata={"generation": 4}), {}, "was edited"),
+    "a status of an earlier generation of a language model": (
+        llm(metadata={"generation": 4}),
+        {},
+        "was edited",
+    ),
     "no status": (standard(status=None), {}, ""),
     "no status of a language model": (llm(status=None), {}, ""),
     "no conditions": (standard(status={"conditions": None}), {}, ""),
-    "a deletion": (standard(metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"}), {}, "is being deleted"),
+    "a deletion": (
+        standard(metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"}),
+        {},
+        "is being deleted",
+    ),
     "a stop, even with a wrong configuration": (
         llm(
             metadata={"annotations": {"serving.kserve.io/stop": "true"}},
-            status={"conditions": conditions(PresetsCombined=("False", "ConfigNotFound", "gone"), Ready="False")},
+            status={
+                "conditions": conditions(
+                    PresetsCombined=("False", "ConfigNotFound", "gone"), Ready="False"
+                )
+            },
         ),
         {},
         "is stopped",
     ),
-    "a missing Service": (llm(), {WORKLOAD: None}, "its Service tiny-llm-kserve-workload-svc does not exist"),
+    "a missing Service": (
+        llm(),
+        {WORKLOAD: None},
+        "its Service tiny-llm-kserve-workload-svc does not exist",
+    ),
     "a component, rather than the ingress that waits for it": (
-        standard(status={"conditions": conditions(IngressReady=NO_INGRESS, PredictorReady=QUOTA, Ready=NO_INGRESS)}),
+        standard(
+            status={
+                "conditions": conditions(
+                    IngressReady=NO_INGRESS, PredictorReady=QUOTA, Ready=NO_INGRESS
+                )
+            }
+        ),
         {},
         'PredictorReady is False (FailedCreate: pods "iris" is forbidden: exceeded quota)',
     ),
@@ -392,7 +501,9 @@ WAITS: dict[str, tuple[Json, dict[Other, Any], str]] = {
         "is not up to date: its model is Loaded, and the next one is Loading (InProgress); the run starts when it is",
     ),
     "a model that was loaded and exits": (
-        edited(failed(active="Loaded", status={"deploymentMode": "Knative"}), "2026-11-20T00:00:00Z"),
+        edited(
+            failed(active="Loaded", status={"deploymentMode": "Knative"}), "2026-11-20T00:00:00Z"
+        ),
         {},
         "",
     ),
@@ -406,7 +517,8 @@ def test_an_object_that_is_not_ready_is_waited_for_with_the_reason(case: str) ->
 
 
 def test_an_edit_that_did_not_reach_the_deployment_does_not_hold_runs_for_ever() -> None:
-    """KServe copies observedGeneration from the Deployment, which an edit of spec.predictor.timeout does not change."""
+    """KServe copies observedGeneration from the Deployment, which an edit of spec.predictor.timeout
+    does not change."""
     item = standard(metadata={"generation": 2})
     waits(edited(item, "2026-11-21T02:59:30Z"))
     found(edited(item, "2026-11-21T02:58:59Z"))
@@ -422,7 +534,10 @@ def test_an_edit_that_did_not_reach_the_deployment_does_not_hold_runs_for_ever()
     ],
 )
 def test_a_configuration_error_of_an_llm_service_is_final(kind: str, reason: str) -> None:
-    given: Any = {kind: ("False", reason, "llminferenceserviceconfig big not found"), "Ready": ("False", reason, "x")}
+    given: Any = {
+        kind: ("False", reason, "llminferenceserviceconfig big not found"),
+        "Ready": ("False", reason, "x"),
+    }
     assert f"{kind} is False ({reason}: llminferenceserviceconfig big not found)" in refusal(
         llm(status={"conditions": conditions(**given)})
     )
@@ -454,22 +569,33 @@ def test_malformed_statuses_raise_nothing() -> None:
         ([], "sklearn-iris"),
     ],
 )
-def test_the_models_name_is_that_of_the_servers_arguments_or_the_objects(arguments: list[str], name: str) -> None:
+def test_the_models_name_is_that_of_the_servers_arguments_or_the_objects(
+    arguments: list[str], name: str
+) -> None:
     container = {"name": "kserve-container", "image": "own:1", "args": arguments}
     answer = found(standard(spec={"predictor": {"containers": [container]}}))
     assert (answer.model_name, answer.url) == (name, f"http://{HOST}/v2/models/{name}/infer")
 
 
-def test_the_name_of_an_mlserver_model_comes_from_its_environment_and_a_transformers_takes_precedence() -> None:
-    item = with_model(standard(), protocolVersion="v2", env=[{"name": "MLSERVER_MODEL_NAME", "value": "wine"}])
+def test_the_name_of_an_mlserver_model_comes_from_its_environment_and_a_transformers_takes_precedence() -> (
+    None
+):
+    item = with_model(
+        standard(), protocolVersion="v2", env=[{"name": "MLSERVER_MODEL_NAME", "value": "wine"}]
+    )
     assert found(item).model_name == "wine"
     transformer = {"containers": [{"name": "kserve-container", "args": ["--model_name=scaled"]}]}
     beside = {Other("services", "kserve-test", "sklearn-iris-transformer"): service(port(80))}
-    assert found(merged(item, {"spec": {"transformer": transformer}}), beside).model_name == "scaled"
+    assert (
+        found(merged(item, {"spec": {"transformer": transformer}}), beside).model_name == "scaled"
+    )
 
 
 def test_the_config_may_name_another_model() -> None:
-    assert found(standard(), model_name="a model/1").url == f"http://{HOST}/v2/models/a%20model%2F1/infer"
+    assert (
+        found(standard(), model_name="a model/1").url
+        == f"http://{HOST}/v2/models/a%20model%2F1/infer"
+    )
 
 
 SHARED = Other("clusterservingruntimes", "", "kserve-sklearnserver")
@@ -509,10 +635,16 @@ VLLM = Other("clusterservingruntimes", "", "kserve-vllmserver")
 
 @pytest.mark.parametrize(
     ("used", "known"),
-    [(SHARED, runtime("v1", "v2", server="torchserve")), (TORCH, runtime("v1", "v2", "grpc-v2")), (TORCH, UNREADABLE)],
+    [
+        (SHARED, runtime("v1", "v2", server="torchserve")),
+        (TORCH, runtime("v1", "v2", "grpc-v2")),
+        (TORCH, UNREADABLE),
+    ],
     ids=["annotated", "named", "unreadable"],
 )
-def test_torchserve_is_started_with_v1_unless_the_object_says_otherwise(used: Other, known: Any) -> None:
+def test_torchserve_is_started_with_v1_unless_the_object_says_otherwise(
+    used: Other, known: Any
+) -> None:
     item = served_by(used, modelFormat={"name": "pytorch"})
     assert found(item, {used: known}).protocol == "v1"
     assert found(with_model(item, protocolVersion="v2")).protocol == "v2"
@@ -560,10 +692,26 @@ HTTP_AND_GRPC = (port(80, target=8080), port(9000, name="grpc-port"))
 GRPC_ADDRESSES: dict[str, tuple[Json, dict[Other, Any], str]] = {
     "the only port": (standard(), on(port(80, target=8081, name="h2c")), f"grpc://{HOST}:80"),
     "beside that for HTTP": (standard(), on(*HTTP_AND_GRPC), f"grpc://{HOST}:9000"),
-    "before that for HTTP": (standard(), on(port(8033, name="h2c"), port(8085, name="http1")), f"grpc://{HOST}:8033"),
-    "of a headless Service": (standard(), on(port(80, target=8081, name="h2c"), headless=True), f"grpc://{HOST}:8081"),
-    "without a name for gRPC": (standard(), on(port(9000, name="predictor")), f"grpc://{HOST}:9000"),
-    "although the address has that for HTTP": (at(f"http://{HOST}:8080"), on(*HTTP_AND_GRPC), f"grpc://{HOST}:9000"),
+    "before that for HTTP": (
+        standard(),
+        on(port(8033, name="h2c"), port(8085, name="http1")),
+        f"grpc://{HOST}:8033",
+    ),
+    "of a headless Service": (
+        standard(),
+        on(port(80, target=8081, name="h2c"), headless=True),
+        f"grpc://{HOST}:8081",
+    ),
+    "without a name for gRPC": (
+        standard(),
+        on(port(9000, name="predictor")),
+        f"grpc://{HOST}:9000",
+    ),
+    "although the address has that for HTTP": (
+        at(f"http://{HOST}:8080"),
+        on(*HTTP_AND_GRPC),
+        f"grpc://{HOST}:9000",
+    ),
     "although a headless address has that for HTTP": (
         at(f"http://{HOST}:8080"),
         on(*HTTP_AND_GRPC, headless=True),
@@ -585,7 +733,9 @@ GRPC_ADDRESSES: dict[str, tuple[Json, dict[Other, Any], str]] = {
 
 @pytest.mark.parametrize("is_our_runner", [True, False])
 @pytest.mark.parametrize("case", GRPC_ADDRESSES)
-def test_a_model_that_speaks_grpc_only_is_reached_at_the_port_for_grpc(case: str, *, is_our_runner: bool) -> None:
+def test_a_model_that_speaks_grpc_only_is_reached_at_the_port_for_grpc(
+    case: str, *, is_our_runner: bool
+) -> None:
     item, others, url = GRPC_ADDRESSES[case]
     answer = found(with_model(item, protocolVersion="grpc-v2"), others, is_our_runner=is_our_runner)
     assert (answer.protocol, answer.url) == ("grpc-v2", url)
@@ -665,11 +815,16 @@ def test_an_adapter_is_addressed_by_its_name_and_an_unknown_one_is_refused() -> 
     item = llm(spec={"model": {"lora": {"adapters": adapters}}})
     assert found(item, model_name="legal").model_name == "legal"
     assert (
-        found(llm_with_router(spec={"model": {"lora": {"adapters": adapters}}}), model_name="legal").model_name
+        found(
+            llm_with_router(spec={"model": {"lora": {"adapters": adapters}}}), model_name="legal"
+        ).model_name
         == "legal"
     )
     message = refusal(item, model_name="medical")
-    assert "kserve.modelName is 'medical', but LLMInferenceService kserve-test/tiny-llm serves tiny, legal" in message
+    assert (
+        "kserve.modelName is 'medical', but LLMInferenceService kserve-test/tiny-llm serves tiny, legal"
+        in message
+    )
 
 
 BASE = Other("llminferenceserviceconfigs", "kserve-test", "base")
@@ -684,23 +839,36 @@ def config(**model: Any) -> Json:
     return {"kind": "LLMInferenceServiceConfig", "spec": {"model": model}}
 
 
-FIRST = {Other("llminferenceserviceconfigs", "kserve-test", "first"): config(name="other", uri="hf://org/other")}
+FIRST = {
+    Other("llminferenceserviceconfigs", "kserve-test", "first"): config(
+        name="other", uri="hf://org/other"
+    )
+}
 
 
 def test_a_model_that_a_base_names_is_served_under_that_name() -> None:
-    """KServe merges the bases over the object as far as the name is concerned; the last one takes precedence."""
+    """KServe merges the bases over the object as far as the name is concerned; the last one takes
+    precedence."""
     assert ask(based(name=None)) == Needs(BASE)
     for own in (None, "tiny-llm"):
         assert found(based(name=own), {BASE: config(name="llama"), **FIRST}).model_name == "llama"
-    assert found(based(name=None), {BASE: None, SYSTEM_BASE: config(name="llama"), **FIRST}).model_name == "llama"
+    assert (
+        found(based(name=None), {BASE: None, SYSTEM_BASE: config(name="llama"), **FIRST}).model_name
+        == "llama"
+    )
     assert found(based(name="tiny"), {BASE: config(), **FIRST}).model_name == "other"
     assert found(llm(spec={"model": {"name": None}})).model_name == "tiny-llm"
 
 
 def test_a_base_that_must_not_be_read_is_warned_about() -> None:
     answer = found(based(name=None), {BASE: UNREADABLE, **FIRST})
-    assert ["LLMInferenceServiceConfig base cannot be read" in warning for warning in answer.warnings] == [True]
-    assert found(based(name=None), {BASE: UNREADABLE, **FIRST}, model_name="llama").model_name == "llama"
+    assert [
+        "LLMInferenceServiceConfig base cannot be read" in warning for warning in answer.warnings
+    ] == [True]
+    assert (
+        found(based(name=None), {BASE: UNREADABLE, **FIRST}, model_name="llama").model_name
+        == "llama"
+    )
 
 
 def test_the_models_that_addresses_list_make_reading_the_bases_needless() -> None:
@@ -711,16 +879,25 @@ def test_the_models_that_addresses_list_make_reading_the_bases_needless() -> Non
 
 def test_adapters_and_routes_of_a_base_count() -> None:
     adapters = {"lora": {"adapters": [{"name": "legal"}]}}
-    assert found(based(), {BASE: config(**adapters), **FIRST}, model_name="legal").model_name == "legal"
+    assert (
+        found(based(), {BASE: config(**adapters), **FIRST}, model_name="legal").model_name
+        == "legal"
+    )
     routed = merged(config(name="llama"), {"spec": {"router": {"route": {}}}})
-    item = merged(based(), {"status": {"addresses": [{"url": "https://llama.kserve-test.svc.cluster.local/llama"}]}})
+    item = merged(
+        based(),
+        {"status": {"addresses": [{"url": "https://llama.kserve-test.svc.cluster.local/llama"}]}},
+    )
     assert found(item, {BASE: routed, **FIRST}).ca_secret == ""
 
 
 def test_without_a_router_and_addresses_the_workloads_service_is_used() -> None:
     """KServe 0.16 writes addresses only for routes; its template serves without TLS."""
     item = llm(apiVersion="serving.kserve.io/v1alpha1", status={"addresses": None})
-    assert found(item).url == "http://tiny-llm-kserve-workload-svc.kserve-test.svc.cluster.local:8000/v1"
+    assert (
+        found(item).url
+        == "http://tiny-llm-kserve-workload-svc.kserve-test.svc.cluster.local:8000/v1"
+    )
     assert waits(item, {WORKLOAD: None}).is_other
 
 
@@ -730,14 +907,19 @@ def test_without_a_router_and_addresses_the_workloads_service_is_used() -> None:
 def test_concurrency_follows_the_limit_of_a_container_and_the_replicas() -> None:
     item = standard(spec={"predictor": {"containerConcurrency": 3, "minReplicas": 2}})
     assert found(item).concurrency == 6
-    assert found(merged(item, {"status": {"modelStatus": {"copies": {"totalCopies": 4}}}})).concurrency == 12
+    assert (
+        found(merged(item, {"status": {"modelStatus": {"copies": {"totalCopies": 4}}}})).concurrency
+        == 12
+    )
     assert found(standard()).concurrency == 0
 
 
 def test_the_time_limit_of_a_request_is_the_shortest_on_its_way() -> None:
     item = standard(spec={"predictor": {"timeout": 600}, "transformer": {"timeout": 60}})
     assert (
-        found(item, {Other("services", "kserve-test", "sklearn-iris-transformer"): service(port(80))}).request_seconds
+        found(
+            item, {Other("services", "kserve-test", "sklearn-iris-transformer"): service(port(80))}
+        ).request_seconds
         == 60
     )
     assert found(standard()).request_seconds == 0
@@ -753,6 +935,8 @@ def test_a_canary_is_warned_about() -> None:
     answer = found(standard(spec={"canary": [canary]}))
     assert ["has canaries (blue)" in warning for warning in answer.warnings] == [True]
     split = found(knative(spec={"predictor": {"canaryTrafficPercent": 10}}))
-    assert ["sends 10 % of the requests to its latest revision" in one for one in split.warnings] == [True]
+    assert [
+        "sends 10 % of the requests to its latest revision" in one for one in split.warnings
+    ] == [True]
     for percent in (0, 100):
         assert found(knative(spec={"predictor": {"canaryTrafficPercent": percent}})).warnings == ()

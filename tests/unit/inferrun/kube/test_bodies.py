@@ -7,6 +7,8 @@ import pytest
 from inferrun.kube.client import encode
 
 
-@pytest.mark.parametrize("value", ["plain", "\u00e9\n", "\ud83d", 2**64, 1.5, None, ["a", {"b": 1}]])
+@pytest.mark.parametrize(
+    "value", ["plain", "\u00e9\n", "\ud83d", 2**64, 1.5, None, ["a", {"b": 1}]]
+)
 def test_every_value_is_sent(value: object) -> None:
     assert json.loads(encode({"value": value})) == {"value": value}

@@ -7,7 +7,14 @@ from random import Random
 
 import pytest
 
-from inferrun.kube.decoding import MALFORMED, MAX_PAGE_MEMBERS, Page, read_event, read_object, read_page
+from inferrun.kube.decoding import (
+    MALFORMED,
+    MAX_PAGE_MEMBERS,
+    Page,
+    read_event,
+    read_object,
+    read_page,
+)
 from inferrun.kube.errors import Gone, KubeError, Overloaded, PageTooLarge
 from inferrun.kube.objects import CONFIGS, RUNS, SIZES, unreadable_because
 
@@ -23,7 +30,9 @@ def item(name: str, text: str = "1") -> str:
     return f'{{"kind":"K","metadata":{json.dumps(metadata, separators=(",", ":"))},"spec":{text}}}'
 
 
-def page(*items: str, metadata: str = '{"resourceVersion":"9","continue":"more","remainingItemCount":3}') -> bytes:
+def page(
+    *items: str, metadata: str = '{"resourceVersion":"9","continue":"more","remainingItemCount":3}'
+) -> bytes:
     """A list of a custom resource, with its members in alphabetical order."""
     return f'{{"apiVersion":"a/v1","items":[{",".join(items)}],"kind":"KList","metadata":{metadata}}}'.encode()
 
@@ -35,12 +44,17 @@ def test_a_page_has_its_items_version_and_token() -> None:
 
 
 def test_an_empty_page_may_have_null_for_its_items() -> None:
-    assert read_page(b'{"metadata":{"resourceVersion":"9"},"items":null}', RUNS) == Page(version="9", items=[])
+    assert read_page(b'{"metadata":{"resourceVersion":"9"},"items":null}', RUNS) == Page(
+        version="9", items=[]
+    )
 
 
 def test_an_item_that_is_nested_too_deeply_is_reduced_to_its_identity() -> None:
     assert read_page(page(item("a"), item("deep", DEEP), item("b")), RUNS) == Page(
-        version="9", items=[json.loads(item("a")), json.loads(item("b"))], token="more", malformed=[STUB]
+        version="9",
+        items=[json.loads(item("a")), json.loads(item("b"))],
+        token="more",
+        malformed=[STUB],
     )
 
 
@@ -51,14 +65,19 @@ def test_metadata_that_is_nested_too_deeply_still_identifies_its_object() -> Non
     assert (found.items, found.malformed) == ([], [STUB])
 
 
-@pytest.mark.parametrize("raw", [b"", b"<html>", b"{}", b"[]", b"5", b'{"metadata":{}}', b'{"metadata":[]}'])
+@pytest.mark.parametrize(
+    "raw", [b"", b"<html>", b"{}", b"[]", b"5", b'{"metadata":{}}', b'{"metadata":[]}']
+)
 def test_what_is_not_a_list_is_an_error(raw: bytes) -> None:
     with pytest.raises(ValueError, match="not a list"):
         read_page(raw, RUNS)
 
 
 def test_an_event_has_a_type_and_an_object() -> None:
-    assert read_event(f'{{"type":"ADDED","object":{item("a")}}}\n'.encode(), RUNS) == ("ADDED", json.loads(item("a")))
+    assert read_event(f'{{"type":"ADDED","object":{item("a")}}}\n'.encode(), RUNS) == (
+        "ADDED",
+        json.loads(item("a")),
+    )
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
@@ -72,14 +91,21 @@ def test_a_deletion_needs_no_more_than_the_identity() -> None:
     assert read_event(line, RUNS) == ("DELETED", STUB)
 
 
-@pytest.mark.parametrize("line", [b"", b"not JSON", b"5", b"{}", b'{"type":"ADDED"}', b'{"type":"ADDED","object":{"me'])
+@pytest.mark.parametrize(
+    "line", [b"", b"not JSON", b"5", b"{}", b'{"type":"ADDED"}', b'{"type":"ADDED","object":{"me']
+)
 def test_a_damaged_event_has_no_object(line: bytes) -> None:
     assert read_event(line, RUNS) == (MALFORMED, {})
 
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [({"code": 410, "message": "too old"}, Gone), ({"code": 500}, Overloaded), ({}, Overloaded), (None, Overloaded)],
+    [
+        ({"code": 410, "message": "too old"}, Gone),
+        ({"code": 500}, Overloaded),
+        ({}, Overloaded),
+        (None, Overloaded),
+    ],
 )
 def test_an_error_event_raises_its_error(status: object, kind: type[KubeError]) -> None:
     with pytest.raises(kind):
@@ -96,9 +122,14 @@ def test_no_damage_to_an_event_raises_anything_but_a_server_error(seed: int) -> 
             read_event(bytes(line), RUNS)
 
 
-@pytest.mark.parametrize("text", ["", "\\", '"', '\\"', "}", "]}", '{"items":[', "é\n\t", "\\\\", '","metadata":{'])
+@pytest.mark.parametrize(
+    "text", ["", "\\", '"', '\\"', "}", "]}", '{"items":[', "é\n\t", "\\\\", '","metadata":{']
+)
 def test_a_deep_item_leaves_the_others_as_they_are(text: str) -> None:
-    other = {"metadata": {"name": "a", "resourceVersion": "1", text: [text, {text: [text]}]}, "spec": [[text], {}]}
+    other = {
+        "metadata": {"name": "a", "resourceVersion": "1", text: [text, {text: [text]}]},
+        "spec": [[text], {}],
+    }
     written = json.dumps(other, separators=(",", ":"))
     found = read_page(page(written, item("deep", DEEP), written), RUNS)
     assert found.items == [other, other]
@@ -136,17 +167,23 @@ def test_a_config_that_is_too_large_becomes_a_stub_without_being_parsed() -> Non
     assert "at most" in unreadable_because(item)
     assert read_event(f'{{"type":"DELETED","object":{raw}}}\n'.encode(), CONFIGS)[0] == "DELETED"
     found = read_page(page(config("a", "1"), raw, config("b", "2")), CONFIGS)
-    assert ([one["metadata"]["name"] for one in found.items], found.malformed) == (["a", "b"], [stub])
+    assert ([one["metadata"]["name"] for one in found.items], found.malformed) == (
+        ["a", "b"],
+        [stub],
+    )
 
 
 def test_a_config_that_is_nested_too_deeply_becomes_a_stub_on_every_python_version() -> None:
     deep = '{"a":' * 70 + "1" + "}" * 70
     item = read_object(config("deep", deep).encode(), CONFIGS)
-    assert unreadable_because(item) == "it is nested more than 64 levels deep; simplify spec.storage"
+    assert (
+        unreadable_because(item) == "it is nested more than 64 levels deep; simplify spec.storage"
+    )
 
 
 @pytest.mark.parametrize(
-    "annotation", ['"name":"x","namespace":"y","resourceVersion":"1","uid":"z"},"spec":', "\\", '\\"']
+    "annotation",
+    ['"name":"x","namespace":"y","resourceVersion":"1","uid":"z"},"spec":', "\\", '\\"'],
 )
 def test_the_identity_of_a_stub_cannot_be_forged_by_its_content(annotation: str) -> None:
     item = read_object(config("large", LARGE, annotation=annotation).encode(), CONFIGS)

@@ -15,7 +15,12 @@ class Pods(KubeClient):
         self.asked: list[int] = []
 
     async def page(
-        self, resource: Resource, namespace: str | None = None, *, max_bytes: int | None = None, **params: str
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        max_bytes: int | None = None,
+        **params: str,
     ) -> Page:
         assert (resource, namespace, params["labelSelector"]) == (PODS, "team", "a=b")
         limit, start = int(params["limit"]), int(params.get("continue", "0"))
@@ -29,7 +34,10 @@ class Pods(KubeClient):
 
 
 async def names_of(api: KubeClient) -> list[str]:
-    return [pod["metadata"]["name"] async for pod in api.items(PODS, "team", page_size=100, labelSelector="a=b")]
+    return [
+        pod["metadata"]["name"]
+        async for pod in api.items(PODS, "team", page_size=100, labelSelector="a=b")
+    ]
 
 
 async def test_all_objects_are_read_page_by_page() -> None:

@@ -40,4 +40,6 @@ def test_the_patch_converts_one_object_to_the_other(before: Json, after: Json) -
 
 def test_equal_members_are_omitted() -> None:
     assert merge_patch({"a": {"b": [1, {"c": 2}]}}, {"a": {"b": [1, {"c": 2}]}}) == {}
-    assert merge_patch({"a": 1, "b": {"c": 1, "d": 1}}, {"a": 1, "b": {"c": 1, "d": 2}}) == {"b": {"d": 2}}
+    assert merge_patch({"a": 1, "b": {"c": 1, "d": 1}}, {"a": 1, "b": {"c": 1, "d": 2}}) == {
+        "b": {"d": 2}
+    }

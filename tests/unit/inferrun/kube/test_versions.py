@@ -18,5 +18,7 @@ from control.informer import is_older
         ("9" * 30, "1" + "0" * 30, True),
     ],
 )
-def test_a_version_is_older_if_its_number_is_smaller(version: str, than: str, *, expected: bool) -> None:
+def test_a_version_is_older_if_its_number_is_smaller(
+    version: str, than: str, *, expected: bool
+) -> None:
     assert is_older(version, than=than) is expected

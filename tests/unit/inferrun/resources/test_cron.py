@@ -1,4 +1,5 @@
-"""Cron expressions and time zones: what is accepted, what it means, and how errors explain what is allowed."""
+"""Cron expressions and time zones: what is accepted, what it means, and how errors explain what is
+allowed."""
 
 import pytest
 
@@ -68,7 +69,9 @@ def test_a_valid_expression_is_accepted(expression: str) -> None:
         ("TZ=Europe/Rome 0 9 * * *", "spec.timeZone"),
     ],
 )
-def test_an_invalid_expression_is_rejected_with_the_field_and_the_allowed_values(expression: str, reason: str) -> None:
+def test_an_invalid_expression_is_rejected_with_the_field_and_the_allowed_values(
+    expression: str, reason: str
+) -> None:
     with pytest.raises(InvalidSchedule) as rejection:
         parse_schedule(expression)
     assert reason in str(rejection.value)
@@ -89,12 +92,16 @@ def test_an_expression_is_expanded_into_its_values() -> None:
     assert times.days_of_week == (0, 5, 6)
 
 
-@pytest.mark.parametrize("name", ["Etc/UTC", "UTC", "Europe/Rome", "America/Argentina/Buenos_Aires", "Etc/GMT+5"])
+@pytest.mark.parametrize(
+    "name", ["Etc/UTC", "UTC", "Europe/Rome", "America/Argentina/Buenos_Aires", "Etc/GMT+5"]
+)
 def test_a_time_zone_in_the_iana_database_is_accepted(name: str) -> None:
     check_time_zone(name)
 
 
-@pytest.mark.parametrize("name", ["Local", "localtime", "posixrules", "", "Europe", "../etc/x", "+01:00", "Mars/X"])
+@pytest.mark.parametrize(
+    "name", ["Local", "localtime", "posixrules", "", "Europe", "../etc/x", "+01:00", "Mars/X"]
+)
 def test_an_unknown_time_zone_is_rejected(name: str) -> None:
     with pytest.raises(InvalidTimeZone, match="Europe/Rome"):
         check_time_zone(name)

@@ -1,4 +1,5 @@
-"""The interval of a run: its text, its local times, and what is wrong with one that the API server accepted."""
+"""The interval of a run: its text, its local times, and what is wrong with one that the API server
+accepted."""
 
 from datetime import timedelta
 
@@ -25,7 +26,9 @@ def test_the_local_times_of_a_day_in_which_clocks_change_are_those_of_the_zone()
 
 def test_the_status_of_a_run_shows_its_interval_in_a_form_for_programs_and_for_columns() -> None:
     run = run_with(interval=DAY)
-    status = status_after(run, phase=Phase.PENDING, reason=Reason.ACCEPTED, message="", now=parse(DAY["end"]))
+    status = status_after(
+        run, phase=Phase.PENDING, reason=Reason.ACCEPTED, message="", now=parse(DAY["end"])
+    )
     assert status.to_manifest()["interval"] == {
         "start": "2026-03-28T23:00:00Z",
         "end": "2026-03-29T22:00:00Z",
@@ -40,11 +43,16 @@ def test_the_status_of_a_run_shows_its_interval_in_a_form_for_programs_and_for_c
         ({"timeZone": "Europe/Roma"}, "spec.interval.timeZone", "did you mean Europe/Rome?"),
     ],
 )
-def test_a_wrong_interval_is_reported_with_the_field(changes: dict[str, str], field: str, said: str) -> None:
+def test_a_wrong_interval_is_reported_with_the_field(
+    changes: dict[str, str], field: str, said: str
+) -> None:
     [problem] = run_problems(run_with(interval={**DAY, **changes}))
     assert (problem.field, said in problem.allowed) == (field, True)
 
 
 def test_a_schedule_has_no_interval_of_its_own() -> None:
     [problem] = run_problems(run_with(interval=DAY, schedule="@daily"))
-    assert (problem.field, problem.value) == ("spec.interval", "2026-03-28T23:00:00Z/2026-03-29T22:00:00Z")
+    assert (problem.field, problem.value) == (
+        "spec.interval",
+        "2026-03-28T23:00:00Z/2026-03-29T22:00:00Z",
+    )

@@ -1,4 +1,5 @@
-"""The models read every stored object, whichever version wrote it, and write what the API server accepts."""
+"""The models read every stored object, whichever version wrote it, and write what the API server
+accepts."""
 
 from datetime import UTC, datetime
 
@@ -45,10 +46,20 @@ def test_a_run_whose_status_is_null_has_no_phase() -> None:
 def test_a_status_of_the_krateo_controller_is_parsed() -> None:
     older = {
         "conditions": [
-            {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "Available",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
         ],
         "contract": "eyJqb2JJZCI6IjEifQ==",
-        "jobStatus": {"apiVersion": "batch/v1", "kind": "Job", "name": "inf-january-5be07ada", "namespace": "models"},
+        "jobStatus": {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": "inf-january-5be07ada",
+            "namespace": "models",
+        },
     }
     status = parse_run(RUN | {"status": older}).status
     assert status.phase is None
@@ -58,14 +69,23 @@ def test_a_status_of_the_krateo_controller_is_parsed() -> None:
 
 
 def test_unknown_keys_of_a_newer_definition_are_ignored() -> None:
-    newer = RUN | {"spec": {"configRef": {"name": "iris"}, "shards": 4}, "status": {"phase": "Running", "shard": []}}
+    newer = RUN | {
+        "spec": {"configRef": {"name": "iris"}, "shards": 4},
+        "status": {"phase": "Running", "shard": []},
+    }
     assert parse_run(newer).status.phase is Phase.RUNNING
 
 
 def test_a_run_is_paused_only_if_its_annotation_is_true() -> None:
     metadata = {"name": "january", "namespace": "models"}
-    paused = {"metadata": metadata | {"annotations": {"krateo.io/paused": "true"}}, "spec": RUN["spec"]}
-    running = {"metadata": metadata | {"annotations": {"krateo.io/paused": "false"}}, "spec": RUN["spec"]}
+    paused = {
+        "metadata": metadata | {"annotations": {"krateo.io/paused": "true"}},
+        "spec": RUN["spec"],
+    }
+    running = {
+        "metadata": metadata | {"annotations": {"krateo.io/paused": "false"}},
+        "spec": RUN["spec"],
+    }
     assert parse_run(paused).is_paused
     assert not parse_run(running).is_paused
 
@@ -79,9 +99,9 @@ def test_a_storage_object_is_preserved_as_written() -> None:
 
 def test_an_unset_field_stays_unset() -> None:
     assert parse_config(config()).spec.to_manifest() == {"storage": {}}
-    assert parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {"name": "b"}}}).spec.to_manifest() == {
-        "configRef": {"name": "b"}
-    }
+    assert parse_run(
+        {"metadata": {"name": "a"}, "spec": {"configRef": {"name": "b"}}}
+    ).spec.to_manifest() == {"configRef": {"name": "b"}}
 
 
 def test_a_status_is_written_as_kubernetes_does() -> None:
@@ -110,4 +130,7 @@ def test_a_long_message_is_truncated_instead_of_rejected() -> None:
 @pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
 def test_only_success_and_failure_are_terminal(phase: Phase) -> None:
     assert InferenceRunStatus(phase=phase).is_terminal
-    assert not any(InferenceRunStatus(phase=other).is_terminal for other in set(Phase) - {"Succeeded", "Failed"})
+    assert not any(
+        InferenceRunStatus(phase=other).is_terminal
+        for other in set(Phase) - {"Succeeded", "Failed"}
+    )

@@ -1,4 +1,5 @@
-"""What a run executes of its config: the values in paths, URLs, queries and JSON, and the misuses that are reported."""
+"""What a run executes of its config: the values in paths, URLs, queries and JSON, and the misuses
+that are reported."""
 
 from typing import Any
 
@@ -11,11 +12,19 @@ from inferrun.resources.validation import config_problems, run_problems
 from tests.unit.misuses import DAY, MISUSES, MODEL, SECRET, Misuse
 
 VALUES = {"day": "2026-11-21", "name": "Tom & Jerry's 100%", "dir": "a/b", "quote": '"}\n'}
-DECLARED = [{"name": "day"}, {"name": "name"}, {"name": "quote"}, {"name": "dir", "allowSlashes": True}]
+DECLARED = [
+    {"name": "day"},
+    {"name": "name"},
+    {"name": "quote"},
+    {"name": "dir", "allowSlashes": True},
+]
 
 
 def config_with(input_: dict[str, Any], *, image: str | None = None) -> InferenceConfig:
-    storage = {"input": input_, "output": {"file": {"claimName": "data", "path": "out/$(run.name)"}}}
+    storage = {
+        "input": input_,
+        "output": {"file": {"claimName": "data", "path": "out/$(run.name)"}},
+    }
     spec = {"kserve": MODEL, "storage": storage, "parameters": DECLARED, "image": image}
     return parse_config({"metadata": {"name": "iris"}, "spec": spec})
 
@@ -37,7 +46,9 @@ def resolved(input_: dict[str, Any], *, image: str | None = None) -> Resolved:
 def answer(misuse: Misuse) -> str:
     """What is said about the config and the run, without a server."""
     config = parse_config({"metadata": {"name": "iris"}, "spec": misuse.config_spec})
-    run = parse_run({"metadata": {"name": "iris-1", "namespace": "models"}, "spec": misuse.run_spec("iris")})
+    run = parse_run(
+        {"metadata": {"name": "iris-1", "namespace": "models"}, "spec": misuse.run_spec("iris")}
+    )
     if wrong := config_problems(config):
         return f"config: {describe(wrong)}"
     wrong = run_problems(run) or resolve(run, config, is_our_runner=True).problems
@@ -71,8 +82,14 @@ def test_a_value_is_part_of_a_path(path: str, wanted: str) -> None:
 @pytest.mark.parametrize(
     ("url", "wanted"),
     [
-        ("https://a.example/$(params.name)/x", "https://a.example/Tom%20%26%20Jerry%27s%20100%25/x"),
-        ("https://a.example/x?n=$(params.name)&b=1", "https://a.example/x?n=Tom%20%26%20Jerry%27s%20100%25&b=1"),
+        (
+            "https://a.example/$(params.name)/x",
+            "https://a.example/Tom%20%26%20Jerry%27s%20100%25/x",
+        ),
+        (
+            "https://a.example/x?n=$(params.name)&b=1",
+            "https://a.example/x?n=Tom%20%26%20Jerry%27s%20100%25&b=1",
+        ),
         ("https://a.example/$(params.dir)?d=$(params.dir)", "https://a.example/a/b?d=a%2Fb"),
         ("http://a:8080?from=$(interval.start)", "http://a:8080?from=2026-11-21T00:00:00Z"),
     ],
@@ -128,7 +145,11 @@ def test_storage_without_placeholders_is_the_same_object() -> None:
 
 
 def test_defaults_are_parameters_of_the_run_unless_it_sets_others() -> None:
-    declared = [{"name": "region", "default": "eu"}, {"name": "day", "default": "today"}, {"name": "other"}]
+    declared = [
+        {"name": "region", "default": "eu"},
+        {"name": "day", "default": "today"},
+        {"name": "other"},
+    ]
     spec = {"kserve": MODEL, "storage": {}, "image": "mine:1", "parameters": declared}
     config = parse_config({"metadata": {"name": "iris"}, "spec": spec})
     found = resolve(run_with(parameters={"day": "2026-11-21"}), config, is_our_runner=False)
@@ -147,7 +168,12 @@ def test_defaults_are_parameters_of_the_run_unless_it_sets_others() -> None:
     ],
 )
 def test_a_pattern_matches_the_whole_value(pattern: str, value: str) -> None:
-    spec = {"kserve": MODEL, "storage": {}, "image": "mine:1", "parameters": [{"name": "a", "pattern": pattern}]}
+    spec = {
+        "kserve": MODEL,
+        "storage": {},
+        "image": "mine:1",
+        "parameters": [{"name": "a", "pattern": pattern}],
+    }
     config = parse_config({"metadata": {"name": "iris"}, "spec": spec})
     assert config_problems(config) == ()
     assert resolve(run_with(parameters={"a": value}), config, is_our_runner=False).problems == ()
@@ -168,5 +194,7 @@ def test_what_surrounds_a_placeholder_is_not_shown_where_it_may_be_a_credential(
     call = {"endpointRef": {"name": "handler"}, "headers": ["Authorization: Bearer $(hunter2"]}
     config = config_with({"krateo": {"api": call}})
     text = describe(config_problems(config))
-    assert text.startswith("spec.storage.input.krateo.api.headers.0 is invalid; a placeholder in it has no closing")
+    assert text.startswith(
+        "spec.storage.input.krateo.api.headers.0 is invalid; a placeholder in it has no closing"
+    )
     assert "hunter2" not in text

@@ -29,13 +29,18 @@ CODE, LITERAL, DOLLAR, NAME, COMMENT = (
         ("$$ a ' $$ b", [(DOLLAR, "$$ a ' $$"), (CODE, " b")]),
         ("$q$ $$ $q$ b", [(DOLLAR, "$q$ $$ $q$"), (CODE, " b")]),
         ("a$b$c = $1$d", [(CODE, "a$b$c = $1$d")]),
-        ("a $(interval.start:%H'--%M) b", [(CODE, "a "), (CODE, "$(interval.start:%H'--%M)"), (CODE, " b")]),
+        (
+            "a $(interval.start:%H'--%M) b",
+            [(CODE, "a "), (CODE, "$(interval.start:%H'--%M)"), (CODE, " b")],
+        ),
         ("a 'open", [(CODE, "a "), (LITERAL, "'open")]),
         ("a /* open /* */", [(CODE, "a "), (COMMENT, "/* open /* */")]),
         ("a $q$ open $$", [(CODE, "a "), (DOLLAR, "$q$ open $$")]),
     ],
 )
-def test_a_query_is_divided_as_postgresql_reads_it(query: str, wanted: list[tuple[PartKind, str]]) -> None:
+def test_a_query_is_divided_as_postgresql_reads_it(
+    query: str, wanted: list[tuple[PartKind, str]]
+) -> None:
     assert list(parts_of(query)) == wanted
 
 

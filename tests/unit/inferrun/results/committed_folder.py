@@ -20,7 +20,8 @@ def commit_folder(
     form: str = "jsonl",
     given: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:  # Any: JSON
-    """Write parts, each with its numbers of records and of failed ones, to the run's folder, and return the status of the run.
+    """Write parts, each with its numbers of records and of failed ones, to the run's folder, and
+    return the status of the run.
 
     `output` is the storage object by label, and `given` that of the input. There are no error
     files.
@@ -30,9 +31,13 @@ def commit_folder(
     for number, (content, records, failed) in enumerate(parts):
         name = f"predictions/part-{number:06}.{form}"
         (folder / JOB / name).write_bytes(content)
-        stored = StoredFile(file=name, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+        stored = StoredFile(
+            file=name, bytes=len(content), sha256=hashlib.sha256(content).hexdigest()
+        )
         first = sum(part.records for part in listed)
-        listed.append(ManifestPart(**stored.model_dump(), first=first, records=records, failed=failed))
+        listed.append(
+            ManifestPart(**stored.model_dump(), first=first, records=records, failed=failed)
+        )
     total, failed = (sum(getattr(part, name) for part in listed) for name in ("records", "failed"))
     manifest = Manifest(
         run_id="uid",
@@ -47,7 +52,9 @@ def commit_folder(
     ).text()
     (folder / JOB / "manifest.json").write_bytes(manifest)
     contract = dump_contract(
-        Contract(job_id="uid", run_id="uid", job_name=JOB, input=dict(given or {}), output=dict(output))
+        Contract(
+            job_id="uid", run_id="uid", job_name=JOB, input=dict(given or {}), output=dict(output)
+        )
     )
     return {
         "phase": "Succeeded",

@@ -23,23 +23,37 @@ PRINCIPAL = {"tenantId": "t", "clientId": "c", "clientSecret": "s"}
         (GCS, {"credentials.json": "{}"}, "with the key file of a Google service account"),
         (AZURE, {}, "accountKey, no key sasToken, and not all of tenantId, clientId, clientSecret"),
         (AZURE, {"tenantId": "t", "clientId": "c"}, "has no key accountKey"),
-        (AZURE, {"accountKey": "%"}, r"for abfss://batch@records\.dfs\.core\.windows\.net cannot be used"),
+        (
+            AZURE,
+            {"accountKey": "%"},
+            r"for abfss://batch@records\.dfs\.core\.windows\.net cannot be used",
+        ),
     ],
 )
-def test_a_secret_that_is_incomplete_is_reported(storage: ObjectStorage, secret: dict[str, str], expected: str) -> None:
+def test_a_secret_that_is_incomplete_is_reported(
+    storage: ObjectStorage, secret: dict[str, str], expected: str
+) -> None:
     with pytest.raises(ResultsUnreachable, match=expected):
         BucketFiles(storage, Access(read_secret=lambda _: secret))
 
 
 @pytest.mark.parametrize(
     ("storage", "variable"),
-    [(S3, "AWS_ACCESS_KEY_ID"), (GCS, "GOOGLE_APPLICATION_CREDENTIALS"), (AZURE, "AZURE_STORAGE_ACCOUNT_KEY")],
+    [
+        (S3, "AWS_ACCESS_KEY_ID"),
+        (GCS, "GOOGLE_APPLICATION_CREDENTIALS"),
+        (AZURE, "AZURE_STORAGE_ACCOUNT_KEY"),
+    ],
 )
-def test_without_access_to_the_secret_a_variable_is_named(storage: ObjectStorage, variable: str) -> None:
+def test_without_access_to_the_secret_a_variable_is_named(
+    storage: ObjectStorage, variable: str
+) -> None:
     with pytest.raises(ResultsUnreachable, match=f"Secret 'key', or set {variable}"):
         BucketFiles(storage, Access())
 
 
-@pytest.mark.parametrize("secret", [{"accountKey": "a2V5\n"}, {"sasToken": "?sv=1&sig=2\n"}, PRINCIPAL])
+@pytest.mark.parametrize(
+    "secret", [{"accountKey": "a2V5\n"}, {"sasToken": "?sv=1&sig=2\n"}, PRINCIPAL]
+)
 def test_azure_has_several_forms_of_credentials(secret: dict[str, str]) -> None:
     BucketFiles(AZURE, Access(read_secret=lambda _: secret))

@@ -24,9 +24,16 @@ PART_BYTES = ROWS * 220
 
 def content_of(first: int, form: str) -> bytes:
     if form == "jsonl":
-        return b"".join(b'{"index":%d,"prediction":"%b"}\n' % (first + at, TEXT.encode()) for at in range(ROWS))
-    error = pyarrow.struct([("code", pyarrow.string()), ("message", pyarrow.string()), ("attempts", pyarrow.int64())])
-    columns = {"index": range(first, first + ROWS), "prediction": [f"{at}{TEXT}" for at in range(ROWS)]}
+        return b"".join(
+            b'{"index":%d,"prediction":"%b"}\n' % (first + at, TEXT.encode()) for at in range(ROWS)
+        )
+    error = pyarrow.struct(
+        [("code", pyarrow.string()), ("message", pyarrow.string()), ("attempts", pyarrow.int64())]
+    )
+    columns = {
+        "index": range(first, first + ROWS),
+        "prediction": [f"{at}{TEXT}" for at in range(ROWS)],
+    }
     table = pyarrow.table(columns).append_column("error", pyarrow.nulls(ROWS, error))
     sink = io.BytesIO()
     parquet.write_table(table, sink, compression="none")
@@ -41,7 +48,9 @@ def results(request: pytest.FixtureRequest, tmp_path: Path) -> PredictedRows:
     parts = ((content_of(number * ROWS, form), ROWS, 0) for number in range(PARTS))
     status = commit_folder(tmp_path / "out", parts, output=output, form=form)
     spec = {"configRef": {"name": "config"}}
-    return read_results(parse_run({"metadata": {"name": "run"}, "spec": spec, "status": status}), directory=tmp_path)
+    return read_results(
+        parse_run({"metadata": {"name": "run"}, "spec": spec, "status": status}), directory=tmp_path
+    )
 
 
 def test_rows_take_the_memory_of_a_part(results: PredictedRows) -> None:
@@ -57,11 +66,14 @@ def test_rows_take_the_memory_of_a_part(results: PredictedRows) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
-def test_rows_joined_with_the_input_do_not_take_more_memory_for_a_larger_input(tmp_path: Path, form: str) -> None:
+def test_rows_joined_with_the_input_do_not_take_more_memory_for_a_larger_input(
+    tmp_path: Path, form: str
+) -> None:
     peaks = {}
     for parts in (40, 120):
         results = joined_results(tmp_path / str(parts), form, parts=parts, count=500)
-        with closing(cast("Generator[Row]", iter(results))) as first:  # what is imported is not counted
+        # what is imported is not counted
+        with closing(cast("Generator[Row]", iter(results))) as first:
             assert len(next(first)) >= 5
         pool = pyarrow.default_memory_pool()
         before, highest, rows = pool.bytes_allocated(), 0, 0
@@ -78,11 +90,14 @@ def test_rows_joined_with_the_input_do_not_take_more_memory_for_a_larger_input(t
 
 
 def joined_results(folder: Path, form: str, *, parts: int, count: int) -> PredictedRows:
-    """The results of a run with a file of 20 columns, `count` records in each part, joined with it."""
+    """The results of a run with a file of 20 columns, `count` records in each part, joined with
+    it."""
     folder.mkdir()
     path = folder / f"in.{form}"
     row = [at + 0.125 for at in range(20)]
-    table = pyarrow.table({f"column_{at}": [value] * (parts * count) for at, value in enumerate(row)})
+    table = pyarrow.table(
+        {f"column_{at}": [value] * (parts * count) for at, value in enumerate(row)}
+    )
     if form == "parquet":
         parquet.write_table(table, path, compression="none", row_group_size=count)
     elif form == "csv":
@@ -90,14 +105,18 @@ def joined_results(folder: Path, form: str, *, parts: int, count: int) -> Predic
     else:
         path.write_text(f"{row}\n" * (parts * count))
     line = b'{"index":%d,"prediction":1}\n'
-    contents = (b"".join(line % (number * count + at) for at in range(count)) for number in range(parts))
+    contents = (
+        b"".join(line % (number * count + at) for at in range(count)) for number in range(parts)
+    )
     status = commit_folder(
         folder / "out",
         ((content, count, 0) for content in contents),
         output={"file": {"claimName": "data", "path": "out"}},
         given={"file": {"claimName": "data", "path": path.name, "format": form}},
     )
-    run = parse_run({"metadata": {"name": "run"}, "spec": {"configRef": {"name": "config"}}, "status": status})
+    run = parse_run(
+        {"metadata": {"name": "run"}, "spec": {"configRef": {"name": "config"}}, "status": status}
+    )
     return read_results(run, directory=folder, join_input=True)
 
 

@@ -10,7 +10,13 @@ import pytest
 from pyarrow import ipc, parquet
 
 from inferrun import parse_run
-from inferrun.results import PackageMissing, PredictedRows, ResultsChanged, ResultsError, read_results
+from inferrun.results import (
+    PackageMissing,
+    PredictedRows,
+    ResultsChanged,
+    ResultsError,
+    read_results,
+)
 from inferrun.results.access import load
 from inferrun.results.writing import write_results
 from tests.unit.inferrun.results.committed_folder import JOB, commit_folder
@@ -25,7 +31,10 @@ ROWS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def results(tmp_path: Path) -> PredictedRows:
-    lines = [json.dumps({key: value for key, value in row.items() if value is not None}) + "\n" for row in ROWS]
+    lines = [
+        json.dumps({key: value for key, value in row.items() if value is not None}) + "\n"
+        for row in ROWS
+    ]
     parts = [(("".join(lines[:2])).encode(), 2, 1), (lines[2].encode(), 1, 0)]
     output = {"file": {"claimName": "data", "path": "out"}}
     run = {
@@ -37,7 +46,9 @@ def results(tmp_path: Path) -> PredictedRows:
 
 
 def test_each_kind_of_file_has_the_rows(results: PredictedRows, tmp_path: Path) -> None:
-    paths = {suffix: tmp_path / f"results.{suffix}" for suffix in ("jsonl", "csv", "parquet", "arrow")}
+    paths = {
+        suffix: tmp_path / f"results.{suffix}" for suffix in ("jsonl", "csv", "parquet", "arrow")
+    }
     for path in paths.values():
         write_results(results, path)
     assert [json.loads(line) for line in paths["jsonl"].read_text().splitlines()] == ROWS
@@ -57,7 +68,9 @@ def test_each_kind_of_file_has_the_rows(results: PredictedRows, tmp_path: Path) 
 def test_a_file_of_another_kind_and_one_of_results_that_changed_are_not_written(
     results: PredictedRows, tmp_path: Path
 ) -> None:
-    with pytest.raises(ResultsError, match=r"'results\.xlsx' has no known extension; allowed: \.jsonl, \.csv"):
+    with pytest.raises(
+        ResultsError, match=r"'results\.xlsx' has no known extension; allowed: \.jsonl, \.csv"
+    ):
         write_results(results, tmp_path / "results.xlsx")
     (tmp_path / "out" / JOB / "predictions" / "part-000001.jsonl").unlink()
     with pytest.raises(ResultsChanged):
@@ -68,24 +81,39 @@ def test_a_file_of_another_kind_and_one_of_results_that_changed_are_not_written(
 def test_errors_alone_are_a_table_of_their_own(results: PredictedRows, tmp_path: Path) -> None:
     write_results(results.errors, tmp_path / "errors.parquet")
     found = parquet.read_table(tmp_path / "errors.parquet")
-    assert found.schema.names == ["index", "custom_id", "error_code", "error_message", "error_attempts"]
+    assert found.schema.names == [
+        "index",
+        "custom_id",
+        "error_code",
+        "error_message",
+        "error_attempts",
+    ]
     assert found.to_pylist() == list(results.errors)
     assert found.schema.field("error_attempts").type == pyarrow.int64()
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
-    with pytest.raises(PackageMissing, match=r"no_such_package is not installed: pip install 'inferrun\[polars\]'"):
+    with pytest.raises(
+        PackageMissing, match=r"no_such_package is not installed: pip install 'inferrun\[polars\]'"
+    ):
         load("no_such_package.frames", extra="polars")
 
 
 def test_a_file_with_commas_has_bytes_in_the_form_of_json(tmp_path: Path) -> None:
-    lines = [{"index": index, "prediction": value} for index, value in enumerate(({"b64": "/wA="}, {"b64": "gA=="}))]
+    lines = [
+        {"index": index, "prediction": value}
+        for index, value in enumerate(({"b64": "/wA="}, {"b64": "gA=="}))
+    ]
     parts = [("".join(json.dumps(one) + "\n" for one in lines).encode(), 2, 0)]
-    status = commit_folder(tmp_path / "out", parts, output={"file": {"claimName": "data", "path": "out"}})
+    status = commit_folder(
+        tmp_path / "out", parts, output={"file": {"claimName": "data", "path": "out"}}
+    )
     run = {"metadata": {"name": "run"}, "spec": {"configRef": {"name": "config"}}, "status": status}
     write_results(read_results(parse_run(run), directory=tmp_path), tmp_path / "results.csv")
     with (tmp_path / "results.csv").open(newline="") as file:
-        assert [json.loads(row["prediction"]) for row in csv.DictReader(file)] == [one["prediction"] for one in lines]
+        assert [json.loads(row["prediction"]) for row in csv.DictReader(file)] == [
+            one["prediction"] for one in lines
+        ]
 
 
 def test_no_number_is_rounded_and_an_empty_text_is_not_null(tmp_path: Path) -> None:
@@ -94,7 +122,9 @@ def test_no_number_is_rounded_and_an_empty_text_is_not_null(tmp_path: Path) -> N
         b'{"index":1,"wide":null,"price":2,"text":null,"prediction":2}\n',
     ]
     status = commit_folder(
-        tmp_path / "out", [(b"".join(lines), 2, 0)], output={"file": {"claimName": "data", "path": "out"}}
+        tmp_path / "out",
+        [(b"".join(lines), 2, 0)],
+        output={"file": {"claimName": "data", "path": "out"}},
     )
     run = {"metadata": {"name": "run"}, "spec": {"configRef": {"name": "config"}}, "status": status}
     results = read_results(parse_run(run), directory=tmp_path)

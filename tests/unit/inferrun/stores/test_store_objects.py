@@ -1,4 +1,5 @@
-"""The verdicts on storage objects of every kind, as the table of kinds has them, and the messages about those that are invalid."""
+"""The verdicts on storage objects of every kind, as the table of kinds has them, and the messages
+about those that are invalid."""
 
 from importlib.metadata import EntryPoint
 
@@ -19,7 +20,9 @@ def objects_of(end: str, label: str) -> list[StoreObject]:
 
 
 def test_there_are_objects_for_each_end_of_each_store() -> None:
-    assert COMPLETE.keys() == {(end, label) for label, store in STORES.items() for end in store.ends}
+    assert COMPLETE.keys() == {
+        (end, label) for label, store in STORES.items() for end in store.ends
+    }
     assert len(store_objects()) > 800
 
 
@@ -30,7 +33,9 @@ def test_the_status_names_the_member_that_is_wrong(end: str, label: str) -> None
         title: text
         for title, (one, text) in said.items()
         if not (
-            text.startswith(f"{end}.{label}.{one.field}".rstrip(".") + " ") if one.field is not None else text == ""
+            text.startswith(f"{end}.{label}.{one.field}".rstrip(".") + " ")
+            if one.field is not None
+            else text == ""
         )
     }
     assert said
@@ -63,14 +68,20 @@ def test_no_message_has_the_words_of_a_library_or_a_credential() -> None:
         ),
     ],
 )
-def test_the_fix_is_that_of_the_member(end: str, label: str, member: str, value: object, message: str) -> None:
-    assert status_of(StoreObject("", end, label, {**COMPLETE[end, label], member: value})).startswith(message)
+def test_the_fix_is_that_of_the_member(
+    end: str, label: str, member: str, value: object, message: str
+) -> None:
+    assert status_of(
+        StoreObject("", end, label, {**COMPLETE[end, label], member: value})
+    ).startswith(message)
 
 
 def test_objects_for_another_image_are_checked_only_if_the_definition_has_their_members() -> None:
     for one in store_objects():
         said = status_of(one, image=IMAGE)
-        assert said == "" or STORES[one.label].is_in_schema or not isinstance(one.value, dict), str(one)
+        assert said == "" or STORES[one.label].is_in_schema or not isinstance(one.value, dict), str(
+            one
+        )
     unknown = StoreObject("", "input", "file", {**COMPLETE["input", "file"], "format": "avro"})
     assert status_of(unknown, image=IMAGE) == ""
 

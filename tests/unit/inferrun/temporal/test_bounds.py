@@ -13,7 +13,11 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.submission import MAX_PAYLOAD_BYTES
-from inferrun.temporal.plugin import BoundedFailureConverter, BoundedPayloadConverter, PayloadTooLarge
+from inferrun.temporal.plugin import (
+    BoundedFailureConverter,
+    BoundedPayloadConverter,
+    PayloadTooLarge,
+)
 from workflows.messages import LaunchResult, LaunchState, RecordInput
 
 RUN = RunRef(namespace="n" * 63, name="r" * 253, uid="5be07ada-0000-0000-0000-000000000000")
@@ -27,7 +31,14 @@ CONVERTER = DataConverter(
 
 def attempt(number: int) -> Attempt:
     message = "\U0001f642" * 256
-    return Attempt(launch=number, attempt=number, job_name="j" * 63, start_time=NOW, exit_code=1, message=message)
+    return Attempt(
+        launch=number,
+        attempt=number,
+        job_name="j" * 63,
+        start_time=NOW,
+        exit_code=1,
+        message=message,
+    )
 
 
 def payload_of(value: object) -> bytes:
@@ -36,7 +47,9 @@ def payload_of(value: object) -> bytes:
 
 
 def test_a_text_in_a_message_is_one_line_of_bounded_length() -> None:
-    result = LaunchResult(state=LaunchState.WAITING, message="two\nlines\x1b[31m" + "x" * 17_000_000)
+    result = LaunchResult(
+        state=LaunchState.WAITING, message="two\nlines\x1b[31m" + "x" * 17_000_000
+    )
     assert len(result.message) == 2048
     assert result.message.startswith("two lines")
     assert len(payload_of(result)) < MAX_PAYLOAD_BYTES

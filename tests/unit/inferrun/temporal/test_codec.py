@@ -43,7 +43,9 @@ async def test_what_an_earlier_key_encrypted_can_still_be_read(folder: Path) -> 
     assert await codec.decode([sealed, again, PLAIN]) == [PLAIN, PLAIN, PLAIN]
 
 
-async def test_a_key_that_was_added_while_the_program_runs_is_found_when_it_is_needed(folder: Path) -> None:
+async def test_a_key_that_was_added_while_the_program_runs_is_found_when_it_is_needed(
+    folder: Path,
+) -> None:
     codec = EncryptionCodec(folder)
     (folder / "newest").write_bytes(base64.b64encode(os.urandom(32)))
     (folder / "active").write_text("newest")
@@ -54,7 +56,9 @@ async def test_a_key_that_was_added_while_the_program_runs_is_found_when_it_is_n
 async def test_a_folder_that_becomes_invalid_leaves_the_last_keys_in_effect(folder: Path) -> None:
     codec = EncryptionCodec(folder)
     (folder / "active").write_text("missing")
-    foreign = Payload(metadata={"encoding": b"binary/encrypted", "encryption-key-id": b"missing"}, data=b"x" * 40)
+    foreign = Payload(
+        metadata={"encoding": b"binary/encrypted", "encryption-key-id": b"missing"}, data=b"x" * 40
+    )
     with pytest.raises(CannotDecrypt, match="'missing'"):
         await codec.decode([foreign])
     assert [item.metadata["encryption-key-id"] for item in await codec.encode([PLAIN])] == [b"old"]
@@ -77,7 +81,11 @@ async def test_a_payload_that_was_changed_is_rejected(folder: Path, part: str) -
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("active", "missing", "names no key in that folder, which has 2; it must contain the name of the key"),
+        (
+            "active",
+            "missing",
+            "names no key in that folder, which has 2; it must contain the name of the key",
+        ),
         ("active", base64.b64encode(b"short-and-secret").decode(), "names no key in that folder"),
         ("active", "", "is missing or empty; it must contain the name of the key"),
         ("old", "not base64!", "is not base64"),

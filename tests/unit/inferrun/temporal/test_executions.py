@@ -13,7 +13,9 @@ from tests.unit.temporal_answers import PAUSED, UNHEARD_OF, answering, described
 
 @pytest.mark.parametrize("status", [PAUSED, UNHEARD_OF, 1])
 async def test_what_is_not_known_to_be_closed_is_open(status: int) -> None:
-    client, _ = answering(describe_workflow_execution=lambda _: described(execution("a", status=status)))
+    client, _ = answering(
+        describe_workflow_execution=lambda _: described(execution("a", status=status))
+    )
     found = await describe(client, "a")
     assert found.is_open
     assert found.closed_as == ""
@@ -21,7 +23,9 @@ async def test_what_is_not_known_to_be_closed_is_open(status: int) -> None:
 
 
 async def test_a_pause_says_who_paused_when_and_why() -> None:
-    client, _ = answering(describe_workflow_execution=lambda _: described(execution("a", status=PAUSED)))
+    client, _ = answering(
+        describe_workflow_execution=lambda _: described(execution("a", status=PAUSED))
+    )
     found = await describe(client, "a")
     assert found.pause == "paused in Temporal since 2026-11-21T09:00:00Z by anna (an incident)"
 
@@ -32,7 +36,9 @@ async def test_a_pause_says_who_paused_when_and_why() -> None:
 async def test_the_statuses_of_closed_executions_are_those_that_the_filter_names(
     status: WorkflowExecutionStatus,
 ) -> None:
-    client, _ = answering(describe_workflow_execution=lambda _: described(execution("a", status=status)))
+    client, _ = answering(
+        describe_workflow_execution=lambda _: described(execution("a", status=status))
+    )
     found = await describe(client, "a")
     assert not found.is_open
     assert f"'{found.closed_as}'" in CLOSED

@@ -1,4 +1,5 @@
-"""Fakes behind the reconciler's seams: caches that a test fills, and what was signalled, written and read."""
+"""Fakes behind the reconciler's seams: caches that a test fills, and what was signalled, written
+and read."""
 
 import asyncio
 import json
@@ -37,7 +38,9 @@ class FakeWorkloads(WorkloadWatch):
         self.ends: list[PodEnd] = []
         self.reads = 0
 
-    def put(self, *, job: Json | None = None, pod: Json | None = None, run: Json | None = None) -> None:
+    def put(
+        self, *, job: Json | None = None, pod: Json | None = None, run: Json | None = None
+    ) -> None:
         """What the watch delivers."""
         if job is not None and (kept := trim_job(job)) is not None:
             self.jobs[_key(job)] = kept
@@ -81,7 +84,8 @@ class FakeWorkloads(WorkloadWatch):
 
 @dataclass
 class FakeSignals(RunSignals):
-    """What was sent; `accepts` says whether there is a workflow, `is_down` whether Temporal answers."""
+    """What was sent; `accepts` says whether there is a workflow, `is_down` whether Temporal
+    answers."""
 
     accepts: bool = True
     is_down: bool = False
@@ -125,7 +129,12 @@ class FakeWriter(StatusWriter):
         self.written.append(progress)
         if not self.is_delivered:
             return
-        status = {**run["status"], "phase": progress.phase, "reason": progress.reason, "message": progress.message}
+        status = {
+            **run["status"],
+            "phase": progress.phase,
+            "reason": progress.reason,
+            "message": progress.message,
+        }
         if progress.report is not None:
             status["records"] = progress.report.records.model_dump(exclude_none=True)
         self.workloads.runs[_key(run)] = {**run, "status": status}
@@ -158,7 +167,9 @@ class FakeLogs(LogReader):
     def report(self, key: Key, records: RecordCounts, *, note: str = "") -> None:
         """What a log read brings."""
         progress = ProgressLine(records=records, note=note)
-        self.followed[key][2](key, json.dumps({"event": "progress", **progress.model_dump(mode="json")}))
+        self.followed[key][2](
+            key, json.dumps({"event": "progress", **progress.model_dump(mode="json")})
+        )
 
 
 @dataclass
@@ -173,7 +184,11 @@ class FakeApiServer(ClusterJobs):
     async def find(self, launch: Launch) -> Object | None:
         self.asked += 1
         job = self.jobs.get((launch.run.namespace, launch.job_name))
-        if job is not None and not is_finished(job) and wellknown.LABEL_ENDED in job["metadata"]["labels"]:
+        if (
+            job is not None
+            and not is_finished(job)
+            and wellknown.LABEL_ENDED in job["metadata"]["labels"]
+        ):
             self.restored.append(launch.job_uid)
         return job
 

@@ -23,7 +23,9 @@ def labelled(api: StoredObjects) -> list[str]:
         ("Failed", JOB_UID, False),
     ],
 )
-async def test_only_the_job_of_a_success_finishes_by_itself(*, phase: str, job_uid: str, is_kept: bool) -> None:
+async def test_only_the_job_of_a_success_finishes_by_itself(
+    *, phase: str, job_uid: str, is_kept: bool
+) -> None:
     job = live_job()
     api = StoredObjects(jobs=job, inferenceruns=live_run(phase=phase, job_uid=job_uid))
     launch = Launch.of_job(job)
@@ -45,9 +47,13 @@ async def test_labels_that_users_remove_are_restored_each_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "uid"), [("Complete", JOB_UID), (None, "another")], ids=["finished", "another Job of that name"]
+    ("condition", "uid"),
+    [("Complete", JOB_UID), (None, "another")],
+    ids=["finished", "another Job of that name"],
 )
-async def test_only_the_launchs_job_is_watched_again_and_only_while_it_goes_on(condition: str | None, uid: str) -> None:
+async def test_only_the_launchs_job_is_watched_again_and_only_while_it_goes_on(
+    condition: str | None, uid: str
+) -> None:
     launch = Launch.of_job(live_job())
     assert launch is not None
     job = live_job(condition=condition)

@@ -75,7 +75,9 @@ def test_what_was_planned_is_not_planned_again_before_its_time(seen: View) -> No
 def test_changes_do_not_postpone_a_read_of_events() -> None:
     known = memory()
     for now in (0.0, EVENTS.first - 1, EVENTS.first):
-        planned = plan(view(live_pod(waiting("ContainerCreating"), version=int(now)), now=now), known)
+        planned = plan(
+            view(live_pod(waiting("ContainerCreating"), version=int(now)), now=now), known
+        )
         assert (Command.READ_EVENTS in planned.commands) is (now >= EVENTS.first)
         known = remembered(planned)
     assert planned.subject == "pod-a"
@@ -88,7 +90,9 @@ def test_the_number_of_records_is_written_unless_the_status_has_it(completed: in
     wanted = remembered(plan(seen, known)).progress
     assert wanted is not None
     records = {"completed": completed, "total": 9, "failed": 0}
-    run = trim_run(live_run(phase=wanted.phase, reason=wanted.reason, message=wanted.message, records=records))
+    run = trim_run(
+        live_run(phase=wanted.phase, reason=wanted.reason, message=wanted.message, records=records)
+    )
     planned = plan(replace(seen, run=run), known)
     assert (Command.WRITE in planned.commands) is (completed != 3)
 
@@ -96,14 +100,22 @@ def test_the_number_of_records_is_written_unless_the_status_has_it(completed: in
 @pytest.mark.parametrize("failed", [0, 4, 5])
 def test_the_number_of_failed_requests_is_written_unless_the_status_has_it(failed: int) -> None:
     counts, usage = RecordCounts(completed=3, total=9), TokenUsage(prompt_tokens=4, total_tokens=4)
-    seen = view(STARTED, report=ProgressLine(records=counts, usage=usage, pace=Pace(requests=7, failed_requests=5)))
+    seen = view(
+        STARTED,
+        report=ProgressLine(records=counts, usage=usage, pace=Pace(requests=7, failed_requests=5)),
+    )
     known = replace(memory(), announced="pod-a")
     wanted = remembered(plan(seen, known)).progress
     assert wanted is not None
     assert wanted.report is not None
     assert wanted.report.usage == usage
-    records, pace = {"completed": 3, "total": 9, "failed": 0}, {"requests": 7, "failedRequests": failed}
-    stored = live_run(phase=wanted.phase, reason=wanted.reason, message=wanted.message, records=records, pace=pace)
+    records, pace = (
+        {"completed": 3, "total": 9, "failed": 0},
+        {"requests": 7, "failedRequests": failed},
+    )
+    stored = live_run(
+        phase=wanted.phase, reason=wanted.reason, message=wanted.message, records=records, pace=pace
+    )
     run = trim_run(stored)
     assert (Command.WRITE in plan(replace(seen, run=run), known).commands) is (failed != 5)
 
@@ -120,7 +132,9 @@ PAUSE = "its workflow is paused in Temporal: nothing follows until it is resumed
     ],
     ids=["running", "completed"],
 )
-def test_what_becomes_of_a_launch_is_said_along_with_the_pause_of_its_workflow(seen: View, said: str) -> None:
+def test_what_becomes_of_a_launch_is_said_along_with_the_pause_of_its_workflow(
+    seen: View, said: str
+) -> None:
     run = trim_run(live_run(phase="Running", reason="Running", message=RUNNING_TEXT))
     known = replace(memory(), announced="pod-a")
     planned = plan(replace(seen, run=run, pause=PAUSE), known)
@@ -153,7 +167,11 @@ def test_a_pod_that_executes_something_else_is_reported_at_once() -> None:
     planned = plan(view(changed()), memory())
     progress = remembered(planned).progress
     assert progress is not None
-    assert (progress.phase, progress.reason, progress.is_warning) == (Phase.PENDING, Reason.POD_CHANGED, True)
+    assert (progress.phase, progress.reason, progress.is_warning) == (
+        Phase.PENDING,
+        Reason.POD_CHANGED,
+        True,
+    )
     assert "image 'mirror/own:1' instead of 'registry/own:1'" in progress.message
     assert Command.WRITE in planned.commands
 
@@ -164,13 +182,17 @@ def test_a_running_pod_whose_image_is_changed_is_taken_at_once_and_then_reported
     signal = remembered(planned).signal
     assert signal is not None
     assert (signal.doing, signal.pod_uid) == (Doing.TAKEN, "pod-a")
-    progress = remembered(plan(view(changed()), replace(remembered(planned), announced="", signal=None))).progress
+    progress = remembered(
+        plan(view(changed()), replace(remembered(planned), announced="", signal=None))
+    ).progress
     assert progress is not None
     assert progress.reason is Reason.POD_CHANGED
 
 
 def test_a_pod_that_executes_something_else_does_not_hide_one_that_runs() -> None:
-    progress = remembered(plan(view(STARTED, changed(uid="pod-b")), replace(memory(), announced="pod-a"))).progress
+    progress = remembered(
+        plan(view(STARTED, changed(uid="pod-b")), replace(memory(), announced="pod-a"))
+    ).progress
     assert progress is not None
     assert progress.reason is Reason.RUNNING
 
@@ -179,7 +201,9 @@ def test_nothing_is_said_of_a_job_that_has_not_been_started() -> None:
     """The launcher says what prevents it, and that must last."""
     held = live_job()
     held["spec"]["parallelism"] = NOT_STARTED
-    refused = trim_run(live_run(reason="PodRejected", message="the start of the Job was not admitted"))
+    refused = trim_run(
+        live_run(reason="PodRejected", message="the start of the Job was not admitted")
+    )
     seen = view(job=kept(trim_job(held)), run=refused)
     planned = plan(seen, memory())
     for now in (0.0, 30.0, 300.0):

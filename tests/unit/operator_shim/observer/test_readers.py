@@ -119,7 +119,11 @@ async def test_events_are_trimmed_and_read_within_twenty_reads_per_second(clock:
     reader = EventReader(read)
     async with reading(reader.run):
         for number in range(100):
-            reader.request((f"models-{number}", "job"), str(number), lambda _key, events: received.append(events))
+            reader.request(
+                (f"models-{number}", "job"),
+                str(number),
+                lambda _key, events: received.append(events),
+            )
         await clock.pass_by(2, step=0.05)
         assert 30 <= len(asked) <= 50
         await clock.pass_by(4, step=0.05)
@@ -127,7 +131,9 @@ async def test_events_are_trimmed_and_read_within_twenty_reads_per_second(clock:
     assert [one["reason"] for one in received[0]] == ["FailedCreate"]
 
 
-async def test_many_objects_of_a_namespace_are_read_at_once_and_not_too_often(clock: FakeTime) -> None:
+async def test_many_objects_of_a_namespace_are_read_at_once_and_not_too_often(
+    clock: FakeTime,
+) -> None:
     """Thousands of Jobs that a quota blocks."""
     asked: list[str] = []
 

@@ -81,7 +81,9 @@ class Stage:
         )
         return self.reconciler
 
-    async def deliver(self, *, job: Json | None = None, pod: Json | None = None, run: Json | None = None) -> None:
+    async def deliver(
+        self, *, job: Json | None = None, pod: Json | None = None, run: Json | None = None
+    ) -> None:
         """The watch delivers objects, and the reconciler handles the change."""
         self.workloads.put(job=job, pod=pod, run=run)
         await self.wake()
@@ -100,7 +102,11 @@ class Stage:
 
     async def pod_ends(self, code: int, **pod: Any) -> None:
         """The watch delivers the Pod, whose container has ended."""
-        await self.deliver(pod=live_pod(terminated(code), phase="Failed" if code else "Succeeded", version=2, **pod))
+        await self.deliver(
+            pod=live_pod(
+                terminated(code), phase="Failed" if code else "Succeeded", version=2, **pod
+            )
+        )
 
     async def lose_job(self) -> None:
         """The watch says that there is no Job."""
@@ -202,7 +208,10 @@ async def test_a_pod_that_takes_seconds_to_start_costs_one_write(leader: Stage) 
 
 async def test_a_status_is_written_at_most_every_five_seconds(leader: Stage) -> None:
     for number in range(19):
-        states = (waiting("ErrImagePull", f"no {number}"), waiting("CreateContainerError", f"no {number}"))
+        states = (
+            waiting("ErrImagePull", f"no {number}"),
+            waiting("CreateContainerError", f"no {number}"),
+        )
         await leader.deliver(pod=live_pod(states[number % 2], version=number))
         await leader.pass_by(1)
     assert len(leader.reasons) == 4
@@ -213,7 +222,9 @@ async def test_the_last_of_several_changes_is_written(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(waiting("CreateContainerError", "second"), version=2))
     await leader.deliver(pod=live_pod(waiting("CreateContainerError", "third"), version=3))
     await leader.pass_by(6)
-    assert [progress.message.rpartition(" ")[2] for progress in leader.writer.written][1:] == ["third"]
+    assert [progress.message.rpartition(" ")[2] for progress in leader.writer.written][1:] == [
+        "third"
+    ]
 
 
 async def test_a_start_is_signalled_once_and_only_then_written(leader: Stage) -> None:
@@ -240,7 +251,10 @@ async def test_without_a_clock_a_start_is_only_written(stage: Stage) -> None:
 async def test_a_run_that_cannot_be_read_does_not_end_the_term(stage: Stage) -> None:
     bad = live_run(job_name="another", attempt="first")
     stage.workloads.put(job=live_job(), run=live_run())
-    stage.workloads.runs["models", "bad"] = {**bad, "metadata": {**bad["metadata"], "name": "bad", "uid": "bad"}}
+    stage.workloads.runs["models", "bad"] = {
+        **bad,
+        "metadata": {**bad["metadata"], "name": "bad", "uid": "bad"},
+    }
     async with leading(stage):
         await stage.pass_by(1)
         await stage.deliver(job=live_job(condition="Complete", version=2))
@@ -259,7 +273,9 @@ async def test_the_end_of_a_job_that_lost_its_labels_is_signalled(leader: Stage)
 
 
 @pytest.mark.parametrize("note", ["", "; one record is searched for"])
-async def test_a_new_leader_does_not_repeat_what_the_status_acknowledges(stage: Stage, note: str) -> None:
+async def test_a_new_leader_does_not_repeat_what_the_status_acknowledges(
+    stage: Stage, note: str
+) -> None:
     async with leading(
         stage,
         job=live_job(clock=60),
@@ -271,7 +287,9 @@ async def test_a_new_leader_does_not_repeat_what_the_status_acknowledges(stage: 
     assert len(stage.writer.written) == bool(note), "the note is outdated"
 
 
-async def test_a_new_leader_signals_a_start_that_the_status_does_not_acknowledge(leader: Stage) -> None:
+async def test_a_new_leader_signals_a_start_that_the_status_does_not_acknowledge(
+    leader: Stage,
+) -> None:
     leader.signals.is_down = True
     await leader.pod_runs()
     assert leader.started == []
@@ -281,7 +299,9 @@ async def test_a_new_leader_signals_a_start_that_the_status_does_not_acknowledge
         assert leader.reasons == ["Running"]
 
 
-async def test_a_new_leader_signals_the_start_of_another_pod_than_the_status_names(stage: Stage) -> None:
+async def test_a_new_leader_signals_the_start_of_another_pod_than_the_status_names(
+    stage: Stage,
+) -> None:
     async with leading(
         stage,
         job=live_job(clock=60),
@@ -320,14 +340,20 @@ async def test_an_end_that_temporal_did_not_take_is_signalled_within_seconds(lea
 async def test_the_end_of_an_earlier_launch_is_not_signalled(stage: Stage) -> None:
     second = job_name(JOB_NAME, 2)
     stage.workloads.put(job=live_job(name=second, uid="job-uid-2", launch=2))
-    async with leading(stage, job=live_job(condition="Failed"), run=live_run(job_uid="job-uid-2", job_name=second)):
+    async with leading(
+        stage, job=live_job(condition="Failed"), run=live_run(job_uid="job-uid-2", job_name=second)
+    ):
         await stage.pass_by(100)
     assert stage.ended == []
 
 
 async def test_an_end_is_signalled_before_the_status_names_the_job(stage: Stage) -> None:
     second = job_name(JOB_NAME, 2)
-    async with leading(stage, job=live_job(condition="Failed", name=second, uid="job-uid-2", launch=2), run=live_run()):
+    async with leading(
+        stage,
+        job=live_job(condition="Failed", name=second, uid="job-uid-2", launch=2),
+        run=live_run(),
+    ):
         assert Ended(job_uid="job-uid-2", launch=2) in stage.ended
 
 
@@ -349,13 +375,18 @@ async def test_a_pod_that_can_never_start_is_signalled(leader: Stage) -> None:
 async def runner(stage: Stage) -> AsyncIterator[Stage]:
     """A leader that has announced the start of a Pod with the built-in runner."""
     async with leading(
-        stage, job=live_job(clock=60, is_builtin=True), pod=live_pod(running(at(0)), phase="Running"), run=live_run()
+        stage,
+        job=live_job(clock=60, is_builtin=True),
+        pod=live_pod(running(at(0)), phase="Running"),
+        run=live_run(),
     ):
         await stage.pass_by(6)
         yield stage
 
 
-async def test_a_pod_that_is_taken_away_is_signalled_once_and_the_next_one_waits(runner: Stage) -> None:
+async def test_a_pod_that_is_taken_away_is_signalled_once_and_the_next_one_waits(
+    runner: Stage,
+) -> None:
     await runner.pod_ends(137, conditions=[DISRUPTED])
     assert runner.ended == [ENDED_POD]
     await runner.deliver(pod=live_pod(uid="pod-b", node=None, conditions=[UNSCHEDULED]))
@@ -393,7 +424,9 @@ async def test_a_pod_whose_contract_was_deleted_is_signalled_now_and_then(leader
 
 @pytest.mark.parametrize("launch", [1, 2])
 async def test_a_job_whose_pod_has_no_room_is_signalled(stage: Stage, launch: int) -> None:
-    words = "exceeded quota: small, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
+    words = (
+        "exceeded quota: small, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
+    )
     stage.events.events = (event("FailedCreate", words),)
     async with leading(stage, job=live_job(launch=launch, age=30), run=live_run()) as leader:
         await leader.pass_by(60)
@@ -440,16 +473,23 @@ async def test_progress_is_written_on_change_at_most_every_five_seconds(runner: 
         runner.logs.report(KEY, RecordCounts(total=9, completed=done))
         await settle()
     await runner.pass_by(30)
-    assert [one.report.records.completed for one in runner.writer.written if one.report is not None] in ([1, 3], [3])
+    assert [
+        one.report.records.completed for one in runner.writer.written if one.report is not None
+    ] in ([1, 3], [3])
 
 
-async def test_what_the_runner_does_instead_of_sending_as_usual_is_shown_while_it_does(runner: Stage) -> None:
+async def test_what_the_runner_does_instead_of_sending_as_usual_is_shown_while_it_does(
+    runner: Stage,
+) -> None:
     await runner.pass_by(10)
     for note in ("one record is searched for", ""):
         runner.logs.report(KEY, RecordCounts(total=9, completed=3), note=note)
         await settle()
         await runner.pass_by(10)
-    assert [one.message for one in runner.writer.written[-2:]] == [f"{RUNNING}; one record is searched for", RUNNING]
+    assert [one.message for one in runner.writer.written[-2:]] == [
+        f"{RUNNING}; one record is searched for",
+        RUNNING,
+    ]
 
 
 async def test_a_pod_that_does_not_run_is_not_read(runner: Stage) -> None:
@@ -474,7 +514,9 @@ async def test_events_are_read_less_and_less_often_while_the_reason_stays(leader
     assert leader.events.requested[9:] == ["pod-a"]
 
 
-async def test_a_job_that_is_deleted_is_signalled_once_the_api_server_confirms_it(leader: Stage) -> None:
+async def test_a_job_that_is_deleted_is_signalled_once_the_api_server_confirms_it(
+    leader: Stage,
+) -> None:
     await leader.lose_job()
     assert leader.ended == []
     await leader.pass_by(1)
@@ -494,7 +536,11 @@ async def test_a_job_that_is_gone_is_signalled_only_when_its_pods_are(leader: St
 
 @pytest.mark.parametrize(
     "status",
-    [{"phase": "Succeeded"}, {"reason": "RetryBackoff"}, {"job_uid": "job-uid-2", "job_name": job_name(JOB_NAME, 2)}],
+    [
+        {"phase": "Succeeded"},
+        {"reason": "RetryBackoff"},
+        {"job_uid": "job-uid-2", "job_name": job_name(JOB_NAME, 2)},
+    ],
 )
 async def test_a_job_that_leaves_the_watch_after_its_end_was_recorded_costs_nothing(
     leader: Stage, status: dict[str, Any]
@@ -512,7 +558,9 @@ def labelled(job: Json) -> Json:
     return job
 
 
-async def test_a_job_that_left_the_watch_because_it_is_labelled_is_not_signalled(leader: Stage) -> None:
+async def test_a_job_that_left_the_watch_because_it_is_labelled_is_not_signalled(
+    leader: Stage,
+) -> None:
     leader.api.jobs[KEY] = labelled(live_job(condition="Complete"))
     await leader.lose_job()
     await leader.pass_by(3)
@@ -546,7 +594,8 @@ async def test_the_end_of_a_job_with_a_forged_label_is_signalled(leader: Stage) 
 
 
 async def test_a_job_of_a_run_that_has_finished_is_withdrawn(leader: Stage) -> None:
-    """Its creator died between the creation and the status, and somebody recorded the run as cancelled meanwhile."""
+    """Its creator died between the creation and the status, and somebody recorded the run as
+    cancelled meanwhile."""
     await leader.deliver(run=live_run(phase="Failed", reason="Cancelled", job_uid=None))
     await leader.pass_by(10)
     assert leader.api.withdrawn == []
@@ -583,7 +632,9 @@ async def test_a_job_whose_run_arrives_late_is_not_withdrawn(stage: Stage) -> No
     assert stage.api.withdrawn == []
 
 
-async def test_an_end_that_was_acknowledged_stays_so_whatever_the_status_says_next(leader: Stage) -> None:
+async def test_an_end_that_was_acknowledged_stays_so_whatever_the_status_says_next(
+    leader: Stage,
+) -> None:
     """The next launch waits for a quota, while the status still names the Job of the last one."""
     leader.workloads.jobs.clear()
     await leader.deliver(run=live_run(reason="RetryBackoff", endedLaunches=1))
@@ -592,7 +643,9 @@ async def test_an_end_that_was_acknowledged_stays_so_whatever_the_status_says_ne
     assert (leader.ended, leader.writer.written) == ([], [])
 
 
-async def test_a_job_that_the_watch_has_not_delivered_yet_is_not_taken_for_gone(stage: Stage) -> None:
+async def test_a_job_that_the_watch_has_not_delivered_yet_is_not_taken_for_gone(
+    stage: Stage,
+) -> None:
     stage.workloads.put(run=live_run())
     stage.api.jobs[KEY] = live_job(clock=9)
     async with leading(stage):
@@ -610,8 +663,14 @@ async def test_a_new_leader_finds_the_run_whose_job_went_while_nobody_watched(st
 
 def of_another_run(number: int, item: Json) -> Json:
     """The object, with the names and UIDs of another run and its Job."""
-    text = json.dumps(item).replace(RUN.uid, f"run-uid-{number}").replace(f'"{RUN.name}"', f'"run-{number}"')
-    changed: Json = json.loads(text.replace(JOB_UID, f"uid-{number}").replace(JOB_NAME, f"job-{number}"))
+    text = (
+        json.dumps(item)
+        .replace(RUN.uid, f"run-uid-{number}")
+        .replace(f'"{RUN.name}"', f'"run-{number}"')
+    )
+    changed: Json = json.loads(
+        text.replace(JOB_UID, f"uid-{number}").replace(JOB_NAME, f"job-{number}")
+    )
     return changed
 
 
@@ -634,7 +693,9 @@ async def test_a_new_leader_signals_first_what_ended_while_nobody_acted(stage: S
     assert written[0] <= 2
 
 
-async def test_a_job_of_the_same_name_does_not_hide_that_the_first_one_is_gone(leader: Stage) -> None:
+async def test_a_job_of_the_same_name_does_not_hide_that_the_first_one_is_gone(
+    leader: Stage,
+) -> None:
     other = live_job(uid="job-uid-x", version=9)
     leader.api.jobs[KEY] = other
     await leader.deliver(job=other)
@@ -644,7 +705,10 @@ async def test_a_job_of_the_same_name_does_not_hide_that_the_first_one_is_gone(l
 
 async def test_nothing_is_written_to_a_status_that_names_another_job(stage: Stage) -> None:
     async with leading(
-        stage, job=live_job(), pod=live_pod(node=None, conditions=[UNSCHEDULED]), run=live_run(job_uid="another")
+        stage,
+        job=live_job(),
+        pod=live_pod(node=None, conditions=[UNSCHEDULED]),
+        run=live_run(job_uid="another"),
     ):
         await stage.pass_by(30)
     assert stage.writer.written == []
@@ -686,7 +750,8 @@ async def test_a_status_that_the_server_shortened_is_not_written_again(leader: S
 
 
 async def test_the_clock_of_a_replaced_pod_starts_with_its_own_signal(runner: Stage) -> None:
-    """Also if nobody saw the first one go: the workflow hears of its end before it hears of the next start."""
+    """Also if nobody saw the first one go: the workflow hears of its end before it hears of the
+    next start."""
     runner.workloads.pods.clear()
     await runner.pod_runs(uid="pod-b")
     await until(lambda: len(runner.started) == 2)
@@ -694,7 +759,9 @@ async def test_the_clock_of_a_replaced_pod_starts_with_its_own_signal(runner: St
     assert runner.started[1].pod_uid == "pod-b"
 
 
-async def test_a_pod_that_waits_for_its_model_is_read_and_reported_and_starts_no_clock(leader: Stage) -> None:
+async def test_a_pod_that_waits_for_its_model_is_read_and_reported_and_starts_no_clock(
+    leader: Stage,
+) -> None:
     warm_up = {"name": "warm-up", "state": {"running": {"startedAt": at(5)}}}
     pod = live_pod(waiting("PodInitializing"))
     pod["status"]["initContainerStatuses"] = [warm_up]
@@ -706,21 +773,31 @@ async def test_a_pod_that_waits_for_its_model_is_read_and_reported_and_starts_no
     await leader.pass_by(10)
     last = leader.writer.written[-1]
     assert (last.reason, last.started_at) == ("ModelNotReady", "")
-    assert last.message == f"Pod {POD} waits until the model answers; last seen: http://m: status 503"
+    assert (
+        last.message == f"Pod {POD} waits until the model answers; last seen: http://m: status 503"
+    )
     assert leader.started == []
     await leader.pod_runs(version=2)
     await until(lambda: leader.started != [])
     assert KEY not in leader.logs.followed
 
 
-async def test_the_loss_of_one_of_several_shards_is_neither_signalled_nor_written(stage: Stage) -> None:
-    job = live_job(clock=60, is_builtin=True, spec={"completions": 2, "template": {"spec": pod_spec()}})
+async def test_the_loss_of_one_of_several_shards_is_neither_signalled_nor_written(
+    stage: Stage,
+) -> None:
+    job = live_job(
+        clock=60, is_builtin=True, spec={"completions": 2, "template": {"spec": pod_spec()}}
+    )
     async with leading(stage, job=job, run=live_run(message="")) as leader:
         for uid, started in (("pod-a", 20), ("pod-b", 10)):
-            await leader.deliver(pod=live_pod(running(at(started)), uid=uid, phase="Running", age=30))
+            await leader.deliver(
+                pod=live_pod(running(at(started)), uid=uid, phase="Running", age=30)
+            )
         await leader.pass_by(20)
         assert [started.pod_uid for started in leader.started] == ["pod-a"]
-        await leader.deliver(pod=live_pod(terminated(137), uid="pod-a", phase="Failed", version=2, age=30))
+        await leader.deliver(
+            pod=live_pod(terminated(137), uid="pod-a", phase="Failed", version=2, age=30)
+        )
         await leader.pass_by(600)
         assert len(leader.started) == 1
         assert leader.ended == []
@@ -729,7 +806,9 @@ async def test_the_loss_of_one_of_several_shards_is_neither_signalled_nor_writte
 
 
 @pytest.mark.parametrize("is_over", [True, False], ids=["an end", "a start"])
-async def test_a_signal_that_nobody_acknowledges_keeps_no_processor_busy(leader: Stage, *, is_over: bool) -> None:
+async def test_a_signal_that_nobody_acknowledges_keeps_no_processor_busy(
+    leader: Stage, *, is_over: bool
+) -> None:
     await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
     await leader.pass_by(1)
     leader.signals.accepts = False
@@ -742,7 +821,9 @@ async def test_a_signal_that_nobody_acknowledges_keeps_no_processor_busy(leader:
     assert leader.workloads.reads - reads < 20
 
 
-@pytest.mark.parametrize("status", [{"phase": "Suspended", "reason": "Suspended"}, {"reason": "RetryBackoff"}])
+@pytest.mark.parametrize(
+    "status", [{"phase": "Suspended", "reason": "Suspended"}, {"reason": "RetryBackoff"}]
+)
 async def test_a_planted_job_with_the_name_of_one_that_is_over_keeps_no_processor_busy(
     stage: Stage, status: Json
 ) -> None:
@@ -752,7 +833,9 @@ async def test_a_planted_job_with_the_name_of_one_that_is_over_keeps_no_processo
         assert stage.workloads.reads == before
 
 
-async def test_the_start_of_the_next_pod_is_signalled_once_the_run_has_a_time_limit(stage: Stage) -> None:
+async def test_the_start_of_the_next_pod_is_signalled_once_the_run_has_a_time_limit(
+    stage: Stage,
+) -> None:
     async with leading(stage, job=live_job(), run=live_run()):
         await stage.deliver(pod=live_pod(running(at(-30)), phase="Running"))
         assert stage.started == []

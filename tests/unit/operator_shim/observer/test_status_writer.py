@@ -17,7 +17,9 @@ WAITING = ShownProgress(Phase.PENDING, Reason.QUOTA_EXCEEDED, "it waits")
 
 
 def since_of(progress: ShownProgress, **status: object) -> datetime | None:
-    written = status_with(run(status=live_run(**status)["status"]), launch=LAUNCH, progress=progress, now=NOW)  # type: ignore[arg-type]
+    written = status_with(
+        run(status=live_run(**status)["status"]), launch=LAUNCH, progress=progress, now=NOW
+    )  # type: ignore[arg-type]
     assert written is not None
     return written.running_since
 
@@ -27,7 +29,9 @@ def test_the_status_says_since_when_a_container_runs_and_only_while_it_does() ->
     assert since_of(WAITING, phase="Running", runningSince=STARTED) is None
 
 
-def test_several_shards_have_run_since_the_first_of_them_started_whichever_stands_for_them() -> None:
+def test_several_shards_have_run_since_the_first_of_them_started_whichever_stands_for_them() -> (
+    None
+):
     shards, earlier = replace(LAUNCH, shards=3), "2026-11-21T06:00:00Z"
     for launch, phase, since in (
         (shards, "Running", earlier),
@@ -56,15 +60,21 @@ def test_a_reason_is_worth_one_event_however_often_its_message_changes() -> None
 
 
 def test_the_wait_for_a_model_is_worth_one_event() -> None:
-    """It may just be starting, so it is not a warning; `kubectl describe` shows why nothing happens."""
+    """It may just be starting, so it is not a warning; `kubectl describe` shows why nothing
+    happens."""
     waits = ShownProgress(Phase.PENDING, Reason.MODEL_NOT_READY, "last seen: status 503")
-    said = run(status=live_run(reason="ModelNotReady", message="last seen: status 502")["status"]).status
+    said = run(
+        status=live_run(reason="ModelNotReady", message="last seen: status 502")["status"]
+    ).status
     assert is_worth_an_event(run(status=live_run(reason="JobCreated")["status"]).status, waits)
     assert not is_worth_an_event(said, waits)
 
 
 def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
-    pace, usage = Pace(records_per_second=9, seconds_left=1), TokenUsage(prompt_tokens=2, total_tokens=2)
+    pace, usage = (
+        Pace(records_per_second=9, seconds_left=1),
+        TokenUsage(prompt_tokens=2, total_tokens=2),
+    )
     line = ProgressLine(records=RecordCounts(completed=5), pace=pace, usage=usage)
     fast = ShownProgress(Phase.RUNNING, Reason.RUNNING, "it runs", report=line)
     written = status_with(run(status=live_run()["status"]), launch=LAUNCH, progress=fast, now=NOW)
@@ -82,7 +92,10 @@ def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
     }
     assert (written.usage, written.records) == (usage, line.records)
     stored = run(
-        status={**written.to_manifest(), **live_run(phase="Running", usage=written.to_manifest()["usage"])["status"]}
+        status={
+            **written.to_manifest(),
+            **live_run(phase="Running", usage=written.to_manifest()["usage"])["status"],
+        }
     )
     waiting = status_with(stored, launch=LAUNCH, progress=WAITING, now=NOW)
     assert waiting is not None

@@ -17,7 +17,9 @@ from inferrun_krateo.prediction_text import escape, lines_of, split
         (["a,b", 'c"d', "e\\f\n", ["[x]"]], ["a,b", 'c"d', "e\\f\n", "[x]"]),
     ],
 )
-def test_predictions_are_flattened_to_one_value_per_line(predictions: list[object], values: list[object]) -> None:
+def test_predictions_are_flattened_to_one_value_per_line(
+    predictions: list[object], values: list[object]
+) -> None:
     lines = lines_of([orjson.dumps(prediction) for prediction in predictions]).splitlines()
     assert [orjson.loads(line) for line in lines] == values
 

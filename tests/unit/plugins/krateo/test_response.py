@@ -68,7 +68,9 @@ def test_nulls_and_a_byte_order_mark_are_accepted(split: int) -> None:
     assert parse(text[:split], text[split:]) == [[1, None], [None, 2]]
 
 
-@pytest.mark.parametrize("text", [b'{"result":[]}', b'{"result": [ ] }', b'{"n": 1, "result":\n[]}'])
+@pytest.mark.parametrize(
+    "text", [b'{"result":[]}', b'{"result": [ ] }', b'{"n": 1, "result":\n[]}']
+)
 def test_a_response_may_have_no_rows(text: bytes) -> None:
     for cut in range(len(text) + 1):
         assert parse(text[:cut], text[cut:]) == []

@@ -12,7 +12,9 @@ CONTRACT = Contract(job_id="uid", job_name="inf-a", parameters={"table": "irises
 
 
 def krateo(**api: object) -> dict[str, Any]:  # Any: a storage object
-    return {"api": {"endpointRef": {"name": "endpoint", "namespace": "ns"}, "path": "/compute/x", **api}}
+    return {
+        "api": {"endpointRef": {"name": "endpoint", "namespace": "ns"}, "path": "/compute/x", **api}
+    }
 
 
 def api(**members: object) -> Api:
@@ -22,7 +24,10 @@ def api(**members: object) -> Api:
 def test_the_object_of_a_krateo_user_is_accepted() -> None:
     given = api(verb="POST", headers=["Accept: application/json", "Content-Type: application/json"])
     assert (given.verb, given.path, given.endpoint_ref.name) == ("POST", "/compute/x", "endpoint")
-    assert given.header_items() == [("Accept", "application/json"), ("Content-Type", "application/json")]
+    assert given.header_items() == [
+        ("Accept", "application/json"),
+        ("Content-Type", "application/json"),
+    ]
 
 
 def test_verb_headers_and_payload_are_optional() -> None:
@@ -54,19 +59,31 @@ def test_parameters_override_the_members_of_the_payload() -> None:
         ({}, "output.krateo.api", "required"),
         ({"api": {}}, "output.krateo.api.endpointRef", "required"),
         ({"api": {"endpointRef": {}}}, "output.krateo.api.endpointRef.name", "required"),
-        ({"api": {"endpointRef": {"name": ""}}}, "output.krateo.api.endpointRef.name", "at least 1"),
+        (
+            {"api": {"endpointRef": {"name": ""}}},
+            "output.krateo.api.endpointRef.name",
+            "at least 1",
+        ),
         ({"api": "x"}, "output.krateo.api", "must be an object"),
         (krateo(verb="FETCH"), "output.krateo.api.verb", "GET, POST, PUT, PATCH, DELETE"),
         (krateo(headers=["Accept"]), "output.krateo.api.headers.0", '"Name: value"'),
         (krateo(headers=["A: b\r\nC: d"]), "output.krateo.api.headers.0", "line breaks"),
         (krateo(headers=["A b: c"]), "output.krateo.api.headers.0", "the name must consist of"),
-        (krateo(headers=["A\n: c4nary"]), "output.krateo.api.headers.0", "the name must consist of"),
+        (
+            krateo(headers=["A\n: c4nary"]),
+            "output.krateo.api.headers.0",
+            "the name must consist of",
+        ),
         (
             krateo(headers=["content-length: 5"]),
             "output.krateo.api.headers.0",
             "content-length is set by the HTTP client",
         ),
-        (krateo(headers=["Transfer-Encoding: chunked"]), "output.krateo.api.headers.0", "remove it"),
+        (
+            krateo(headers=["Transfer-Encoding: chunked"]),
+            "output.krateo.api.headers.0",
+            "remove it",
+        ),
         (krateo(headers=["Host: a"]), "output.krateo.api.headers.0", "remove it"),
         (krateo(headers="Accept: x"), "output.krateo.api.headers", "must be a list"),
         (krateo(payload="[1]"), "output.krateo.api.payload", "JSON object"),
@@ -75,7 +92,9 @@ def test_parameters_override_the_members_of_the_payload() -> None:
         ({**krateo(), "more": 1}, "output.krateo.more", "unknown key"),
     ],
 )
-def test_an_invalid_object_is_reported_with_its_field(spec: dict[str, Any], field: str, allowed: str) -> None:
+def test_an_invalid_object_is_reported_with_its_field(
+    spec: dict[str, Any], field: str, allowed: str
+) -> None:
     with pytest.raises(ContractError) as rejected:
         read_spec(spec, KrateoSpec, field="output.krateo")
     assert str(rejected.value).startswith(f"{field} is")

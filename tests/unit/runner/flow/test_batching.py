@@ -11,7 +11,9 @@ from runner.flow.batching import Batching
 from tests.unit.runner.batches import decoded, records
 
 
-def cut(sizes: list[int], *, wanted: int, max_bytes: int = 1 << 20, ids: bool = False) -> list[Batch]:
+def cut(
+    sizes: list[int], *, wanted: int, max_bytes: int = 1 << 20, ids: bool = False
+) -> list[Batch]:
     """The requests that are cut from blocks of these sizes."""
     batching = Batching(lambda: wanted, max_bytes=max_bytes)
     requests: list[Batch] = []
@@ -29,10 +31,14 @@ def cut(sizes: list[int], *, wanted: int, max_bytes: int = 1 << 20, ids: bool = 
 def test_every_record_is_in_one_request_in_order(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  not for security
     sizes = [chance.randint(1, 50) for _ in range(chance.randint(1, 20))]
-    requests = cut(sizes, wanted=chance.randint(1, 60), max_bytes=chance.choice([1, 200, 1 << 20]), ids=True)
+    requests = cut(
+        sizes, wanted=chance.randint(1, 60), max_bytes=chance.choice([1, 200, 1 << 20]), ids=True
+    )
     found = [value for request in requests for value in decoded(request)]
     assert found == [[value] for value in range(7, 7 + sum(sizes))]
-    assert [one for request in requests for one in request.ids] == [f"id-{value}" for value in range(7, 7 + sum(sizes))]
+    assert [one for request in requests for one in request.ids] == [
+        f"id-{value}" for value in range(7, 7 + sum(sizes))
+    ]
     assert [request.first for request in requests] == [
         7,
         *itertools.accumulate((len(one) for one in requests[:-1]), initial=7),
@@ -44,7 +50,9 @@ def test_every_record_is_in_one_request_in_order(seed: int) -> None:
     [([3, 3, 3, 3], 5, 1 << 20, [5, 5, 2]), ([10], 100, 100, [2] * 5), ([3], 100, 1, [1, 1, 1])],
     ids=["requests span blocks", "they are limited in bytes", "they have at least one record"],
 )
-def test_the_size_of_requests(sizes: list[int], wanted: int, max_bytes: int, found: list[int]) -> None:
+def test_the_size_of_requests(
+    sizes: list[int], wanted: int, max_bytes: int, found: list[int]
+) -> None:
     requests = cut(sizes, wanted=wanted, max_bytes=max_bytes)
     assert [len(request) for request in requests] == found
     assert {request.ids for request in requests} == {()}

@@ -1,4 +1,5 @@
-"""The pipeline under random faults, sizes and limits: every record is written once, in order, and every chunk is committed."""
+"""The pipeline under random faults, sizes and limits: every record is written once, in order, and
+every chunk is committed."""
 
 import asyncio
 import itertools
@@ -75,7 +76,8 @@ class Numbers:
 
 
 _MOST_FAULTS, _MOST_ALONE = 4, 2
-"""The waits between tries double: a long row of faults would take minutes. A record that is lost alone more often may be blamed."""
+"""The waits between tries double: a long row of faults would take minutes. A record that is lost
+alone more often may be blamed."""
 
 
 def places_of(batch: Batch) -> range:
@@ -87,7 +89,8 @@ def numbers_of(batch: Batch) -> list[int]:
 
 
 class FaultyModel:
-    """A model that fails, times out and responds out of order at random; numbers divisible by 50 are errors of their record."""
+    """A model that fails, times out and responds out of order at random; numbers divisible by 50
+    are errors of their record."""
 
     max_records: ClassVar[int | None] = None
     abilities = ModelAbilities()
@@ -108,12 +111,20 @@ class FaultyModel:
         self._in_flight -= 1
         numbers = numbers_of(batch)
         self._check(numbers, batch)
-        kinds = [FaultKind.BUSY, FaultKind.LOST, FaultKind.TIMEOUT, FaultKind.UNAVAILABLE, FaultKind.TOO_LARGE]
+        kinds = [
+            FaultKind.BUSY,
+            FaultKind.LOST,
+            FaultKind.TIMEOUT,
+            FaultKind.UNAVAILABLE,
+            FaultKind.TOO_LARGE,
+        ]
         kind = self._chance.choice([None] * 12 + [*kinds] * 2)
         if kind is FaultKind.TOO_LARGE and len(batch) == 1:
             kind = None
         retry_after = 0.001 if kind is FaultKind.BUSY and self._chance.random() < 0.5 else None
-        if retry_after is None and self._faults[numbers[0]] >= (_MOST_FAULTS if len(batch) > 1 else _MOST_ALONE):
+        if retry_after is None and self._faults[numbers[0]] >= (
+            _MOST_FAULTS if len(batch) > 1 else _MOST_ALONE
+        ):
             kind = None
         self._faults[numbers[0]] += kind is not None and retry_after is None
         if kind:
@@ -130,7 +141,9 @@ class FaultyModel:
 class ParticularModel(FaultyModel):
     """A model whose requests have numbers with the same remainder only, and no more than some."""
 
-    def __init__(self, chance: random.Random, *, concurrency: int, divisor: int = 7, most: int = 1000) -> None:
+    def __init__(
+        self, chance: random.Random, *, concurrency: int, divisor: int = 7, most: int = 1000
+    ) -> None:
         super().__init__(chance, concurrency=concurrency)
         self._divisor, self._most = divisor, most
         self.requests = 0
@@ -147,7 +160,7 @@ class ParticularModel(FaultyModel):
             raise MixedBatch
         return await super().predict(batch)
 
-    def _check(self, numbers: list[int], batch: Batch) -> None:  # noqa: ARG002  as above
+    def _check(self, numbers: list[int], batch: Batch) -> None:
         self.requests += 1
         assert len({number % self._divisor for number in numbers}) == 1
         assert len(numbers) <= self._most
@@ -229,13 +242,14 @@ async def test_every_record_is_written_once_and_in_order(seed: int, *, is_partic
         model = ParticularModel(chance, concurrency=limits.concurrency, most=limits.batch_rows)
     async with asyncio.timeout(120):
         counts = await run(source, model, sink, limits, report=reports.append)
-    assert [index if isinstance(one, RecordError) else one for index, one in sink.written.items()] == list(
-        range(RECORDS)
-    )
+    assert [
+        index if isinstance(one, RecordError) else one for index, one in sink.written.items()
+    ] == list(range(RECORDS))
     usage = TokenUsage(total_tokens=RECORDS)
     assert counts == Counts(total=RECORDS, completed=RECORDS - 6, failed=6, usage=usage)
     assert sink.committed == [chunk.index for chunk in source.all]
-    ends = dict.fromkeys(report.completed + report.failed for report in reports)  # a search is reported as well
+    # a search is reported as well
+    ends = dict.fromkeys(report.completed + report.failed for report in reports)
     assert list(ends) == [0, *(chunk.end for chunk in source.all)]
 
 
@@ -244,14 +258,18 @@ async def test_a_resumed_run_predicts_only_the_missing_chunks(seed: int) -> None
     chance = random.Random(seed)  # noqa: S311  not for security
     source, sink = Numbers(chance), Recorder()
     done = {chunk.index: chunk for chunk in source.all if chance.random() < 0.5}
-    committed = {index: ChunkCommit(ResultCounts(chunk.records - 1, 1)) for index, chunk in done.items()}
+    committed = {
+        index: ChunkCommit(ResultCounts(chunk.records - 1, 1)) for index, chunk in done.items()
+    }
     checkpoint = Checkpoint(plan=source.plan(), committed=committed)
     model = FaultyModel(chance, concurrency=2)
     limits = Limits(concurrency=2, request_seconds=0, batch_rows=64)
     counts = await run(source, model, sink, limits, checkpoint=checkpoint)
     missing = [chunk for chunk in source.all if chunk.index not in done]
     assert sink.committed == [chunk.index for chunk in missing]
-    assert list(sink.written) == [index for chunk in missing for index in range(chunk.first, chunk.stop)]
+    assert list(sink.written) == [
+        index for chunk in missing for index in range(chunk.first, chunk.stop)
+    ]
     assert counts.completed + counts.failed == RECORDS
 
 
@@ -275,7 +293,9 @@ async def test_a_rejected_record_costs_no_other_if_records_differ() -> None:
 
 
 @pytest.mark.parametrize(("divisor", "expected"), [(1, 43), (7, 60), (RECORDS, RECORDS)])
-async def test_requests_are_as_full_as_possible_if_records_differ(divisor: int, expected: int) -> None:
+async def test_requests_are_as_full_as_possible_if_records_differ(
+    divisor: int, expected: int
+) -> None:
     class Working(ParticularModel):
         async def predict(self, batch: Batch) -> Results:
             numbers = numbers_of(batch)
@@ -285,7 +305,11 @@ async def test_requests_are_as_full_as_possible_if_records_differ(divisor: int, 
             return results(numbers)
 
     chance = random.Random(5)  # noqa: S311  not for security
-    model, source, sink = Working(chance, concurrency=4, divisor=divisor, most=7), Numbers(chance), Recorder()
+    model, source, sink = (
+        Working(chance, concurrency=4, divisor=divisor, most=7),
+        Numbers(chance),
+        Recorder(),
+    )
     limits = Limits(batch_rows=7, request_seconds=0)
     await run(source, model, sink, limits)
     assert list(sink.written.items()) == [(number, number) for number in range(RECORDS)]
@@ -315,12 +339,16 @@ async def predict_with(model: PickyModel, sink: Recorder) -> Counts:
         return await run(source, model, sink, limits)
 
 
-@pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.INVALID, FaultKind.TOO_LARGE, FaultKind.SERVER_ERROR])
+@pytest.mark.parametrize(
+    "kind", [FaultKind.REJECTED, FaultKind.INVALID, FaultKind.TOO_LARGE, FaultKind.SERVER_ERROR]
+)
 async def test_a_rejected_record_costs_one_record(kind: FaultKind) -> None:
     model, sink = PickyModel(17, 250, kind=kind), Recorder()
     counts = await predict_with(model, sink)
     assert (counts.completed, counts.failed) == (RECORDS - 2, 2)
-    errors = {index: value for index, value in sink.written.items() if isinstance(value, RecordError)}
+    errors = {
+        index: value for index, value in sink.written.items() if isinstance(value, RecordError)
+    }
     assert {index: (error.code, error.message) for index, error in errors.items()} == dict.fromkeys(
         (17, 250), (kind, "bad record")
     )
@@ -336,7 +364,8 @@ def errors_of_one_batch(model: PickyModel, count: int) -> dict[int, RecordError]
 
 def test_an_error_says_how_often_its_record_was_sent() -> None:
     found = errors_of_one_batch(PickyModel(2), 8)
-    assert found == {2: RecordError("rejected", "bad record", attempts=3)}  # with 7 others, 3, and alone
+    # with 7 others, 3, and alone
+    assert found == {2: RecordError("rejected", "bad record", attempts=3)}
 
 
 def test_a_half_is_not_sent_to_be_rejected_after_the_other_half_was_accepted() -> None:
@@ -360,8 +389,13 @@ def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:
         async def predict(self, batch: Batch) -> Results:
             self.requests += 1
             if self.requests < 3:
-                raise Fault(InferenceError(f"busy at {batch.first}"), kind=FaultKind.BUSY, retry_after=0.0)
-            wrong = {0: RecordError("invalid_prediction", "nan"), 1: RecordError("invalid_input", "null")}
+                raise Fault(
+                    InferenceError(f"busy at {batch.first}"), kind=FaultKind.BUSY, retry_after=0.0
+                )
+            wrong = {
+                0: RecordError("invalid_prediction", "nan"),
+                1: RecordError("invalid_input", "null"),
+            }
             return replace(results([[0], [1], [2]]), errors=wrong)
 
     found = errors_of_one_batch(Busy(), 3)
@@ -383,7 +417,9 @@ def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_response()
 
 
 @pytest.mark.parametrize("bad", [range(20), range(RECORDS)], ids=["the first", "all"])
-async def test_a_rejection_is_an_error_of_its_record_although_none_was_accepted_before(bad: range) -> None:
+async def test_a_rejection_is_an_error_of_its_record_although_none_was_accepted_before(
+    bad: range,
+) -> None:
     counts = await predict_with(PickyModel(*bad), Recorder())
     assert (counts.completed, counts.failed) == (RECORDS - len(bad), len(bad))
 
@@ -396,7 +432,9 @@ def test_a_model_that_rejects_a_thousand_records_in_a_row_ends_the_run() -> None
 
 @pytest.mark.parametrize("kind", [FaultKind.INVALID, FaultKind.SERVER_ERROR])
 @pytest.mark.parametrize("bad", [range(RECORDS), range(100, RECORDS)], ids=["all", "most"])
-async def test_a_server_that_gives_no_valid_responses_any_more_ends_the_attempt(bad: range, kind: FaultKind) -> None:
+async def test_a_server_that_gives_no_valid_responses_any_more_ends_the_attempt(
+    bad: range, kind: FaultKind
+) -> None:
     class Broken(PickyModel):
         """Once broken, it is broken for all records."""
 

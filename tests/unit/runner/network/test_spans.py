@@ -34,7 +34,9 @@ def spans(clock: list[float], exported: InMemorySpanExporter) -> Spans:
     return Spans(provider, parent)
 
 
-def test_a_request_has_a_span_below_its_launch_and_a_header(spans: Spans, exported: InMemorySpanExporter) -> None:
+def test_a_request_has_a_span_below_its_launch_and_a_header(
+    spans: Spans, exported: InMemorySpanExporter
+) -> None:
     with spans.request(batch([1.0, 2.0], first=7)):
         header = TRACE_HEADERS.get()["traceparent"]
     (span,) = exported.get_finished_spans()
@@ -46,13 +48,22 @@ def test_a_request_has_a_span_below_its_launch_and_a_header(spans: Spans, export
 
 
 @pytest.mark.parametrize(
-    "error", [Fault(InferenceError("it returned 503"), kind=FaultKind.UNAVAILABLE), InferenceError("it returned 503")]
+    "error",
+    [
+        Fault(InferenceError("it returned 503"), kind=FaultKind.UNAVAILABLE),
+        InferenceError("it returned 503"),
+    ],
 )
-def test_a_failed_request_says_why(spans: Spans, exported: InMemorySpanExporter, error: Exception) -> None:
+def test_a_failed_request_says_why(
+    spans: Spans, exported: InMemorySpanExporter, error: Exception
+) -> None:
     with pytest.raises(type(error)), spans.request(batch([1.0])):
         raise error
     (span,) = exported.get_finished_spans()
-    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, "it returned 503")
+    assert (span.status.status_code, span.status.description) == (
+        StatusCode.ERROR,
+        "it returned 503",
+    )
     assert not span.events
 
 

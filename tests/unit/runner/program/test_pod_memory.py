@@ -8,7 +8,8 @@ from runner.program.pod_memory import memory_limit
 
 
 @pytest.mark.parametrize(
-    ("text", "limit"), [("536870912\n", 536870912), ("max\n", 0), ("9223372036854771712\n", 0), ("", 0)]
+    ("text", "limit"),
+    [("536870912\n", 536870912), ("max\n", 0), ("9223372036854771712\n", 0), ("", 0)],
 )
 def test_the_limit_is_that_of_the_cgroup(tmp_path: Path, text: str, limit: int) -> None:
     (tmp_path / "memory").write_text(text)

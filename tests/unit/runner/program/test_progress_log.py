@@ -90,7 +90,9 @@ def test_a_new_note_is_written_at_once() -> None:
 
 def test_the_control_plane_reads_a_note_and_shortens_a_long_one() -> None:
     out = io.StringIO()
-    ProgressLog(out, every=2.0, clock=lambda: 0.0).report(Counts(total=20, note="a\n" + "b" * 10_000))
+    ProgressLog(out, every=2.0, clock=lambda: 0.0).report(
+        Counts(total=20, note="a\n" + "b" * 10_000)
+    )
     progress = latest_line(ProgressLine, out.getvalue())
     assert progress is not None
     assert progress.note.startswith("a b")

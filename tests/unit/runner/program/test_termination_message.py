@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from inferrun.exitcodes import ExitCode
-from inferrun.plugins import ContractError, Counts, InferenceError, InputError, OutputError, RunnerError, TokenUsage
+from inferrun.plugins import (
+    ContractError,
+    Counts,
+    InferenceError,
+    InputError,
+    OutputError,
+    RunnerError,
+    TokenUsage,
+)
 from inferrun.reasons import Reason
 from inferrun.runner_report import SIZES, RunnerResult, parse_report
 from runner.errors import DeadlineReached, Stopped, TooManyErrors, first_error
@@ -23,12 +31,16 @@ CODES = {
 USAGE = TokenUsage(prompt_tokens=2, completion_tokens=1, total_tokens=3)
 
 
-@pytest.mark.parametrize(("error", "code", "reason"), [(error, *both) for error, both in CODES.items()])
+@pytest.mark.parametrize(
+    ("error", "code", "reason"), [(error, *both) for error, both in CODES.items()]
+)
 def test_every_error_has_its_exit_code_and_reason(
     error: type[RunnerError], code: ExitCode, reason: Reason, tmp_path: Path
 ) -> None:
     assert error.code is code
-    write_result(failure(error("the problem"), Counts(total=5, completed=3, usage=USAGE)), tmp_path / "log")
+    write_result(
+        failure(error("the problem"), Counts(total=5, completed=3, usage=USAGE)), tmp_path / "log"
+    )
     result = parse_report(RunnerResult, (tmp_path / "log").read_text())
     assert result
     assert (result.reason, result.message, result.records.completed) == (reason, "the problem", 3)
@@ -65,5 +77,7 @@ def test_a_runner_error_is_selected_from_a_group() -> None:
 
 
 def test_an_error_that_another_attempt_would_meet_again_is_selected_first() -> None:
-    group = ExceptionGroup("tasks", [OutputError("the server is busy"), TooManyErrors("6 of 100 records failed")])
+    group = ExceptionGroup(
+        "tasks", [OutputError("the server is busy"), TooManyErrors("6 of 100 records failed")]
+    )
     assert str(first_error(group)) == "6 of 100 records failed"

@@ -30,7 +30,10 @@ def test_every_form_of_a_url_leads_to_the_infer_path(model_url: str, url: str) -
 
 
 def test_the_model_in_the_url_takes_precedence_over_the_name() -> None:
-    assert infer_url("ttm/v2/models/granite/infer", "sklearn-iris") == "http://ttm/v2/models/granite/infer"
+    assert (
+        infer_url("ttm/v2/models/granite/infer", "sklearn-iris")
+        == "http://ttm/v2/models/granite/infer"
+    )
 
 
 def test_a_name_is_quoted_in_the_path() -> None:
@@ -50,7 +53,9 @@ def test_a_name_is_quoted_in_the_path() -> None:
         ("http://host:notaport/v2", "iris", "kserve.modelUrl", "http or https"),
     ],
 )
-def test_an_invalid_url_is_reported_with_its_field(model_url: str, model_name: str, field: str, allowed: str) -> None:
+def test_an_invalid_url_is_reported_with_its_field(
+    model_url: str, model_name: str, field: str, allowed: str
+) -> None:
     with pytest.raises(ContractError) as rejected:
         infer_url(model_url, model_name)
     assert str(rejected.value).startswith(f"{field}:")

@@ -15,10 +15,16 @@ OPENAI = Model(model_url="http://a/prefix/v1", model_name="tiny", protocol_versi
     ("model", "url"),
     [
         (V2, "http://a/v2/models/iris/ready"),
-        (Model(model_url="a:8080", model_name="my model"), "http://a:8080/v2/models/my%20model/ready"),
+        (
+            Model(model_url="a:8080", model_name="my model"),
+            "http://a:8080/v2/models/my%20model/ready",
+        ),
         (V1, "http://a/v1/models/iris"),
         (V1.model_copy(update={"model_url": "a:8080"}), "http://a:8080/v1/models/iris"),
-        (V1.model_copy(update={"model_url": "http://a/prefix/v1"}), "http://a/prefix/v1/models/iris"),
+        (
+            V1.model_copy(update={"model_url": "http://a/prefix/v1"}),
+            "http://a/prefix/v1/models/iris",
+        ),
         (OPENAI, "http://a/prefix/v1/models"),
     ],
 )
@@ -52,7 +58,8 @@ def test_a_url_that_cannot_be_probed_is_an_invalid_contract() -> None:
         (V1, 404, b"", False),
         (OPENAI, 200, b'{"data": [{"id": "tiny"}]}', True),
         (OPENAI, 200, b'{"data": [{"id": "other"}]}', False),
-        (OPENAI, 200, b'{"object": "list", "data": []}', False),  # NVIDIA Dynamo 1.6.1 before its first worker
+        # NVIDIA Dynamo 1.6.1 before its first worker
+        (OPENAI, 200, b'{"object": "list", "data": []}', False),
         (OPENAI.model_copy(update={"model_name": ""}), 200, b'{"data": []}', True),
         (OPENAI, 200, b'{"models": []}', True),  # a list of another form
         (OPENAI, 200, b'{"data": [{"id": "tiny:latest"}]}', True),

@@ -16,7 +16,10 @@ from runner.protocols.v1.rest import decode
 from tests.unit.runner.batches import decoded
 
 
-def instances(records: Records, *inputs: dict[str, Any]) -> tuple[list[Any], list[int], dict[int, str]]:  # Any: JSON
+# Any: JSON
+def instances(
+    records: Records, *inputs: dict[str, Any]
+) -> tuple[list[Any], list[int], dict[int, str]]:
     tensors = Tensors.model_validate({"inputs": inputs})
     signature = signature_of(tensors, None, "", target="model 'm'", default="")
     texts, places, faults = instances_of(records, signature.inputs, tensors.inputs)
@@ -31,7 +34,11 @@ ROWS: list[dict[str, Any]] = [  # Any: JSON
 
 def test_named_inputs_are_members_of_each_instance() -> None:
     records = JsonRecords([orjson.dumps(row) for row in ROWS])
-    inputs = ({"name": "id", "columns": ["a"]}, {"name": "text", "columns": ["b"]}, {"name": "m", "columns": ["c"]})
+    inputs = (
+        {"name": "id", "columns": ["a"]},
+        {"name": "text", "columns": ["b"]},
+        {"name": "m", "columns": ["c"]},
+    )
     expected = [{"id": row["a"], "text": row["b"], "m": row["c"]} for row in ROWS]
     assert instances(records, *inputs) == (expected, [0, 1], {})
     table = pyarrow.table({
@@ -63,7 +70,9 @@ def test_images_are_instances_of_pixels() -> None:
 def test_wanted_outputs_are_members_of_the_predictions() -> None:
     wanted = Tensors.model_validate({"outputs": [{"name": "p", "resultName": "score"}]})
     signature = signature_of(wanted, None, "", target="model 'm'", default="")
-    assert decoded(decode(b'{"predictions":[{"p":0.5,"q":1},{"p":null,"q":2}]}', signature, records=2)) == [
+    assert decoded(
+        decode(b'{"predictions":[{"p":0.5,"q":1},{"p":null,"q":2}]}', signature, records=2)
+    ) == [
         {"score": 0.5},
         {"score": None},
     ]
@@ -75,7 +84,9 @@ def test_wanted_outputs_are_members_of_the_predictions() -> None:
 def test_null_does_not_stand_for_a_number_that_is_asked_for() -> None:
     wanted = Tensors.model_validate({"outputs": [{"name": "p", "datatype": "FP64"}, {"name": "q"}]})
     signature = signature_of(wanted, None, "", target="model 'm'", default="")
-    results = decode(b'{"predictions":[{"p":null,"q":1},{"p":1,"q":null},{"p":1,"q":NaN}]}', signature, records=3)
+    results = decode(
+        b'{"predictions":[{"p":null,"q":1},{"p":1,"q":null},{"p":1,"q":NaN}]}', signature, records=3
+    )
     assert {at: one.message for at, one in results.errors.items()} == {
         0: "the model returned null in 'p'",
         2: "the model returned nan",

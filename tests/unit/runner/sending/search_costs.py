@@ -1,7 +1,9 @@
-"""`python -m tests.unit.runner.sending.search_costs`: requests and simulated seconds of runs in which some records fail.
+"""`python -m tests.unit.runner.sending.search_costs`: requests and simulated seconds of runs in
+which some records fail.
 
-One server answers each request by itself. The other one executes all requests together that arrive within 50 ms, up to a limit, and
-answers each of them with the error of one, as MLServer, Triton, Ray Serve, LitServe and BentoML do.
+One server answers each request by itself. The other one executes all requests together that arrive
+within 50 ms, up to a limit, and answers each of them with the error of one, as MLServer, Triton,
+Ray Serve, LitServe and BentoML do.
 """
 
 import asyncio
@@ -11,7 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, ModelAbilities, RecordError, Results
+from inferrun.plugins import (
+    Batch,
+    Fault,
+    FaultKind,
+    InferenceError,
+    ModelAbilities,
+    RecordError,
+    Results,
+)
 from tests.unit.runner.batches import results
 from tests.unit.runner.simulated_time import predict
 
@@ -91,7 +101,12 @@ class Cost:
 def cost_of(model: Separate, *, batch_rows: int, concurrency: int = 8) -> Cost:
     """Predict the records."""
     found: dict[int, object] = {}
-    limits = {"batch_rows": batch_rows, "concurrency": concurrency, "request_seconds": 0.0, "retry_seconds": 60.0}
+    limits = {
+        "batch_rows": batch_rows,
+        "concurrency": concurrency,
+        "request_seconds": 0.0,
+        "retry_seconds": 60.0,
+    }
     failed: frozenset[int] | None = None
     with suppress(ExceptionGroup):
         predict(model, COUNT, found, **limits)
@@ -120,7 +135,11 @@ def costs() -> Iterator[tuple[str, Cost, int]]:
 def main() -> None:
     """Print the table."""
     for name, cost, bad in costs():
-        wrong = "the attempt ends" if cost.failed is None else f"{len(cost.failed) - bad:4} failed because of others"
+        wrong = (
+            "the attempt ends"
+            if cost.failed is None
+            else f"{len(cost.failed) - bad:4} failed because of others"
+        )
         sys.stdout.write(f"{name} {cost.requests:6} requests {cost.seconds:8.2f} s {wrong}\n")
 
 

@@ -26,7 +26,9 @@ def sizes(seconds_of: Callable[[int], float], *, target: float = 5.0) -> list[in
     ],
     ids=["fast", "slow", "slower than the target", "a fixed cost per request"],
 )
-def test_requests_take_about_the_target_time(seconds_of: Callable[[int], float], expected: list[int]) -> None:
+def test_requests_take_about_the_target_time(
+    seconds_of: Callable[[int], float], expected: list[int]
+) -> None:
     assert sizes(seconds_of) == expected
 
 
@@ -34,7 +36,9 @@ def test_without_a_target_every_request_has_the_maximum() -> None:
     assert sizes(lambda rows: 10.0 * rows, target=0.0) == [1000] * 6
 
 
-@pytest.mark.parametrize("observed", [[(16, 0.7), (3, 0.7)], [(16, 0.001)] * 4], ids=["small", "sent before"])
+@pytest.mark.parametrize(
+    "observed", [[(16, 0.7), (3, 0.7)], [(16, 0.001)] * 4], ids=["small", "sent before"]
+)
 def test_requests_that_are_small_or_were_sent_before_do_not_change_the_size_again(
     observed: list[tuple[int, float]],
 ) -> None:
@@ -52,8 +56,11 @@ def test_timeouts_divide_the_size_by_four() -> None:
     assert seen == [16, 4, 1, 1]
 
 
-def requests_of(sizer: BatchSizer, *, limit: int, records: int, bad: frozenset[int] = frozenset()) -> list[int]:
-    """Send records one batch after the other to a server with a limit; the sizes of the requests, negative if refused."""
+def requests_of(
+    sizer: BatchSizer, *, limit: int, records: int, bad: frozenset[int] = frozenset()
+) -> list[int]:
+    """Send records one batch after the other to a server with a limit; the sizes of the requests,
+    negative if refused."""
     sizes, first = list[int](), 0
 
     def send(start: int, count: int) -> bool:

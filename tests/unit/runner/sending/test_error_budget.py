@@ -23,10 +23,18 @@ PLAN = InputPlan("f", CHUNKS)
 ERROR = RecordError("rejected", "bad record")
 
 
-def budget(threshold: str = "", *, canary: int = 0, committed: dict[int, int] | None = None) -> ErrorBudget:
+def budget(
+    threshold: str = "", *, canary: int = 0, committed: dict[int, int] | None = None
+) -> ErrorBudget:
     """The budget of 100 records; of the committed chunks, so many records failed."""
-    done = {index: ChunkCommit(ResultCounts(10 - failed, failed)) for index, failed in (committed or {}).items()}
-    made = budget_of(Contract(job_id="a", job_name="b", error_threshold=threshold, canary_records=canary), total=100)
+    done = {
+        index: ChunkCommit(ResultCounts(10 - failed, failed))
+        for index, failed in (committed or {}).items()
+    }
+    made = budget_of(
+        Contract(job_id="a", job_name="b", error_threshold=threshold, canary_records=canary),
+        total=100,
+    )
     made.begin(PLAN, done)
     return made
 
@@ -49,7 +57,9 @@ def test_the_error_after_the_last_one_that_is_allowed_ends_the_run() -> None:
 
 def test_errors_of_earlier_attempts_count() -> None:
     one = budget("3", committed={2: 2, 7: 1})
-    with pytest.raises(TooManyErrors, match=r"^4 of 100 records failed, more than errorThreshold 3 allows"):
+    with pytest.raises(
+        TooManyErrors, match=r"^4 of 100 records failed, more than errorThreshold 3 allows"
+    ):
         add(one, 0, 10, 1)
     with pytest.raises(TooManyErrors):
         budget("2", committed={2: 2, 7: 1})
@@ -59,7 +69,9 @@ def test_the_canary_has_a_budget_of_its_own() -> None:
     one = budget("10%", canary=20)
     with pytest.raises(TooManyErrors) as raised:
         add(one, 0, 20, 3)
-    assert "3 of 20 canary records failed, more than errorThreshold 10% (2) allows" in str(raised.value)
+    assert "3 of 20 canary records failed, more than errorThreshold 10% (2) allows" in str(
+        raised.value
+    )
     assert "so the other 80 were not sent" in str(raised.value)
 
 
@@ -75,7 +87,9 @@ def test_a_canary_passes_with_its_last_record() -> None:
 def test_without_a_threshold_a_canary_fails_only_as_a_whole() -> None:
     one = budget(canary=20)
     add(one, 0, 10, 10)
-    with pytest.raises(TooManyErrors, match="all 20 canary records failed, so the other 80 were not sent"):
+    with pytest.raises(
+        TooManyErrors, match="all 20 canary records failed, so the other 80 were not sent"
+    ):
         add(one, 10, 10, 10)
     other = budget(canary=20)
     add(other, 0, 20, 19)
@@ -110,7 +124,10 @@ def test_the_counts_of_the_whole_run_decide_in_the_end() -> None:
 
 
 def test_an_invalid_threshold_in_a_contract_is_named() -> None:
-    with pytest.raises(ContractError, match=r"errorThreshold: must be a number of records such as 10, .*, got 'many'"):
+    with pytest.raises(
+        ContractError,
+        match=r"errorThreshold: must be a number of records such as 10, .*, got 'many'",
+    ):
         budget("many")
     with pytest.raises(ContractError, match="canaryRecords: must be at least 0, got -1"):
         budget(canary=-1)

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from inferrun.plugins import Batch, Block, CustomId, InputError, JsonRecords, RecordError, StoredResult
+from inferrun.plugins import (
+    Batch,
+    Block,
+    CustomId,
+    InputError,
+    JsonRecords,
+    RecordError,
+    StoredResult,
+)
 from runner.sending.keyed_predictions import KeyedPredictions
 
 LIMIT = 1 << 30
@@ -45,14 +53,22 @@ def test_what_is_found_is_what_was_predicted(tmp_path: Path, seed: int) -> None:
     assert known.count([block(*now[:100]), block(*now[100:])]) == len(expected)
     assert known.of(batch(*now)) == expected
     at = next(iter(expected))
-    assert known.of(batch(*now, invalid=at)) == {place: one for place, one in expected.items() if place != at}
+    assert known.of(batch(*now, invalid=at)) == {
+        place: one for place, one in expected.items() if place != at
+    }
 
 
 def test_an_id_must_be_unique_only_if_it_is_in_the_input(tmp_path: Path) -> None:
-    results = [StoredResult(0, "twice", prediction=b"1"), StoredResult(1, "twice"), StoredResult(2, 7, prediction=b"2")]
+    results = [
+        StoredResult(0, "twice", prediction=b"1"),
+        StoredResult(1, "twice"),
+        StoredResult(2, 7, prediction=b"2"),
+    ]
     known = KeyedPredictions(results, run="before", folder=tmp_path, limit=LIMIT)
     assert known.count([block("7")]) == 1
-    with pytest.raises(InputError, match="several records of run 'before' have the custom_id 'twice'"):
+    with pytest.raises(
+        InputError, match="several records of run 'before' have the custom_id 'twice'"
+    ):
         known.count([block("twice")])
     with pytest.raises(InputError, match="several records of the input have the custom_id '7'"):
         known.count([block(7)])

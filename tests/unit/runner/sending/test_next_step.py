@@ -1,4 +1,5 @@
-"""What follows a failed request: which batches are sent again, divided or sent alone, and which records are blamed."""
+"""What follows a failed request: which batches are sent again, divided or sent alone, and which
+records are blamed."""
 
 from collections.abc import Callable
 
@@ -17,7 +18,9 @@ UNSENT = RecordError(NOT_SENT, "the record was not sent")
 class Requests:
     """One batch, and requests of others around it. Time passes with each step."""
 
-    def __init__(self, sent: Batch = ONE, *, retry_seconds: float = 60.0, has_example: bool = True) -> None:
+    def __init__(
+        self, sent: Batch = ONE, *, retry_seconds: float = 60.0, has_example: bool = True
+    ) -> None:
         self.server = Server(retry_seconds=retry_seconds)
         self.now = 0.0
         if has_example:
@@ -27,7 +30,11 @@ class Requests:
     def answer(self, *, started: float | None = None) -> None:
         """Another request is answered, which was sent now, or before."""
         self.now += 1
-        self.server.answer(batch([7], first=70), results([7]), started=self.now - 0.5 if started is None else started)
+        self.server.answer(
+            batch([7], first=70),
+            results([7]),
+            started=self.now - 0.5 if started is None else started,
+        )
 
     def fail(
         self,
@@ -41,7 +48,13 @@ class Requests:
         self.part.sent_at = self.now
         self.now += 1
         instead = results([None]) if has_results else None
-        fault = Fault(InferenceError("test"), kind=kind, was_sent=was_sent, retry_after=retry_after, results=instead)
+        fault = Fault(
+            InferenceError("test"),
+            kind=kind,
+            was_sent=was_sent,
+            retry_after=retry_after,
+            results=instead,
+        )
         if kind is FaultKind.LOST and self.server.cut_off_at is None:
             self.server.cut_off_at = self.now
         self.part.fail(fault, now=self.now, is_after_example=is_after_example, first_wait=0.5)
@@ -50,8 +63,16 @@ class Requests:
 Event = Callable[[Requests], object]
 
 
-def fails(kind: FaultKind, *, was_sent: bool = True, retry_after: float | None = None, example: bool = False) -> Event:
-    return lambda one: one.fail(kind, was_sent=was_sent, retry_after=retry_after, is_after_example=example)
+def fails(
+    kind: FaultKind,
+    *,
+    was_sent: bool = True,
+    retry_after: float | None = None,
+    example: bool = False,
+) -> Event:
+    return lambda one: one.fail(
+        kind, was_sent=was_sent, retry_after=retry_after, is_after_example=example
+    )
 
 
 def is_not_served(one: Requests) -> None:
@@ -149,12 +170,18 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
     **{
         f"{kind} of a record is confirmed if another request fails at the same time": (
             Requests(has_example=False),
-            [*(fails(kind), another_fails(kind, seconds=0.5)), *(CONFIRM, needs_none, fails(kind), BLAME)],
+            [
+                *(fails(kind), another_fails(kind, seconds=0.5)),
+                *(CONFIRM, needs_none, fails(kind), BLAME),
+            ],
         )
         for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE)
     },
     **{
-        f"{kind} is the fault of the record if others failed {what}": (Requests(), [fails(kind), other, BLAME])
+        f"{kind} is the fault of the record if others failed {what}": (
+            Requests(),
+            [fails(kind), other, BLAME],
+        )
         for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE)
         for what, other in {
             "long after it": another_fails(kind, seconds=2.5),
@@ -163,7 +190,12 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
     },
     "if many failed alone as before, a shared failure is believed": (
         Requests(),
-        [*[confirms] * 33, fails(FaultKind.REJECTED), another_fails(FaultKind.REJECTED, seconds=0.5), BLAME],
+        [
+            *[confirms] * 33,
+            fails(FaultKind.REJECTED),
+            another_fails(FaultKind.REJECTED, seconds=0.5),
+            BLAME,
+        ],
     ),
     "once one was answered alone that had failed, no shared failure is believed": (
         Requests(),
@@ -204,7 +236,10 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
         Requests(has_example=False),
         [NOT_SERVED, FAIL],
     ),
-    "before any response a server that denies access ends the attempt": (Requests(has_example=False), [DENIED, FAIL]),
+    "before any response a server that denies access ends the attempt": (
+        Requests(has_example=False),
+        [DENIED, FAIL],
+    ),
     "later it is sent again": (Requests(), [DENIED, SEND, ANSWERS, DENIED, CONFIRM]),
     "a batch that is lost twice with everything in flight is sent alone": (
         Requests(),
@@ -212,7 +247,13 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
     ),
     "losses while others were answered have to be more": (
         Requests(),
-        [*[ANSWERS, LOST, answers_an_earlier_one, SEND] * 3, ANSWERS, LOST, answers_an_earlier_one, ALONE],
+        [
+            *[ANSWERS, LOST, answers_an_earlier_one, SEND] * 3,
+            ANSWERS,
+            LOST,
+            answers_an_earlier_one,
+            ALONE,
+        ],
     ),
     **{
         f"a server that answers nothing but {kind} is down": (
@@ -226,7 +267,10 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
         for kind in (FaultKind.LOST, FaultKind.UNAVAILABLE, FaultKind.BUSY)
     },
     **{
-        f"failures {at} say nothing about the records": (Requests(), [ANSWERS, event, SEND, needs_none] * 10)
+        f"failures {at} say nothing about the records": (
+            Requests(),
+            [ANSWERS, event, SEND, needs_none] * 10,
+        )
         for at, event in enumerate((AWAY, ASKS_TO_WAIT, TIMES_OUT))
     },
     **{
@@ -253,15 +297,29 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
         [BUSY, SEND, passes(60), BUSY, FAIL],
     ),
     "without time for retries the attempt ends": (Requests(retry_seconds=0), [TIMES_OUT, FAIL]),
-    "a record that is lost alone three times is blamed": (Requests(), [is_alone, *[LOST, SEND] * 2, LOST, BLAME]),
-    "it is blamed later if the server was not away": (Requests(), [is_alone, was_up, *[LOST, SEND] * 6, LOST, BLAME]),
+    "a record that is lost alone three times is blamed": (
+        Requests(),
+        [is_alone, *[LOST, SEND] * 2, LOST, BLAME],
+    ),
+    "it is blamed later if the server was not away": (
+        Requests(),
+        [is_alone, was_up, *[LOST, SEND] * 6, LOST, BLAME],
+    ),
     **{
-        f"a record alone {what}": (Requests(), [is_alone, *[LOST, SEND, *[event, SEND] * 5] * 2, LOST, BLAME])
+        f"a record alone {what}": (
+            Requests(),
+            [is_alone, *[LOST, SEND, *[event, SEND] * 5] * 2, LOST, BLAME],
+        )
         for what, event in BLAMED_ALONE.items()
     },
     "a record alone is blamed even if a proxy asks to wait": (
         Requests(),
-        [is_alone, *[fails(FaultKind.BUSY, retry_after=1.0), SEND] * 2, fails(FaultKind.BUSY, retry_after=1.0), BLAME],
+        [
+            is_alone,
+            *[fails(FaultKind.BUSY, retry_after=1.0), SEND] * 2,
+            fails(FaultKind.BUSY, retry_after=1.0),
+            BLAME,
+        ],
     ),
     "three timeouts of a server that is up are enough": (
         Requests(),
@@ -269,9 +327,19 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
     ),
     "three losses of a server that is up are enough only if all are timeouts": (
         Requests(),
-        [is_alone, was_up, *[TIMES_OUT, SEND] * 2, fails(FaultKind.UNAVAILABLE), *[SEND, TIMES_OUT] * 4, BLAME],
+        [
+            is_alone,
+            was_up,
+            *[TIMES_OUT, SEND] * 2,
+            fails(FaultKind.UNAVAILABLE),
+            *[SEND, TIMES_OUT] * 4,
+            BLAME,
+        ],
     ),
-    "a batch that is lost alone is divided": (Requests(TWO), [is_alone, fails(FaultKind.UNAVAILABLE), DIVIDE]),
+    "a batch that is lost alone is divided": (
+        Requests(TWO),
+        [is_alone, fails(FaultKind.UNAVAILABLE), DIVIDE],
+    ),
 }
 
 
@@ -303,7 +371,9 @@ def test_the_example_is_the_first_record_that_was_sent_and_had_a_valid_response(
     assert (server.example.first, decoded(server.example)) == (41, [6])
 
 
-def test_a_response_to_a_request_that_was_sent_before_does_not_say_that_the_server_is_back() -> None:
+def test_a_response_to_a_request_that_was_sent_before_does_not_say_that_the_server_is_back() -> (
+    None
+):
     requests = Requests()
     requests.fail(FaultKind.LOST)
     lost_at = requests.now

@@ -9,7 +9,16 @@ import pytest
 
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.formats.openai import OPENAI
-from inferrun.plugins import Batch, Chunk, InputPlan, JsonRecords, RecordError, RecordFormat, Results, StoredResult
+from inferrun.plugins import (
+    Batch,
+    Chunk,
+    InputPlan,
+    JsonRecords,
+    RecordError,
+    RecordFormat,
+    Results,
+    StoredResult,
+)
 from runner.sending.recall import CHUNKS_HELD, PredictionsByIndex, Recall
 
 CHUNKS = tuple(
@@ -19,7 +28,8 @@ CHUNKS = tuple(
 
 
 class Earlier:
-    """A run of 100 records whose records divisible by 3 failed, and whose chunk 3 is not committed."""
+    """A run of 100 records whose records divisible by 3 failed, and whose chunk 3 is not
+    committed."""
 
     plan = InputPlan("f", CHUNKS)
     kept = 0
@@ -30,7 +40,11 @@ class Earlier:
     def predictions(self, chunk: int) -> Mapping[int, bytes]:
         self.read.append(chunk)
         one = CHUNKS[chunk]
-        return {} if chunk == 3 else {index: b"%d" % -index for index in range(one.first, one.stop) if index % 3}
+        return (
+            {}
+            if chunk == 3
+            else {index: b"%d" % -index for index in range(one.first, one.stop) if index % 3}
+        )
 
     def results(self) -> Iterator[StoredResult]:
         raise AssertionError("the input is the same")
@@ -49,10 +63,15 @@ async def test_known_and_new_predictions_are_merged_in_order(seed: int) -> None:
         unknown = [index for index in range(first, stop) if index % 3 == 0 or 20 <= index < 31]
         asked: list[bytes] = []
 
-        async def predict(part: Batch, asked: list[bytes] = asked, unknown: Sequence[int] = unknown) -> Results:
+        async def predict(
+            part: Batch, asked: list[bytes] = asked, unknown: Sequence[int] = unknown
+        ) -> Results:
             assert isinstance(part.records, JsonRecords)
             asked += part.records.texts
-            return Results(JsonRecords([b"%d" % index for index in unknown]), {0: RecordError("rejected", "still bad")})
+            return Results(
+                JsonRecords([b"%d" % index for index in unknown]),
+                {0: RecordError("rejected", "still bad")},
+            )
 
         merged = await recall.predict(batch(first, stop), predict)
         assert asked == [b"[%d]" % index for index in unknown]

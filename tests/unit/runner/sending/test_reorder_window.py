@@ -62,7 +62,12 @@ async def test_a_slow_writer_does_not_fill_the_window() -> None:
 
 @pytest.mark.parametrize(
     ("values", "low", "high"),
-    [([1.5] * 10, 240, 500), ([[1.5] * 100] * 10, 4_000, 5_000), (["x" * 1000] * 10, 10_000, 12_000), ([], 0, 0)],
+    [
+        ([1.5] * 10, 240, 500),
+        ([[1.5] * 100] * 10, 4_000, 5_000),
+        (["x" * 1000] * 10, 10_000, 12_000),
+        ([], 0, 0),
+    ],
 )
 def test_the_memory_of_predictions_is_estimated(values: list[object], low: int, high: int) -> None:
     assert low <= results(values).values.nbytes <= high

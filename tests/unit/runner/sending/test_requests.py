@@ -32,7 +32,9 @@ class Slow:
 
 
 def test_the_time_and_the_bytes_of_all_requests_are_counted() -> None:
-    counted = predict(Slow(), 8, {}, request_seconds=0.0, batch_rows=2, concurrency=2, retry_seconds=60.0)
+    counted = predict(
+        Slow(), 8, {}, request_seconds=0.0, batch_rows=2, concurrency=2, retry_seconds=60.0
+    )
     assert (counted.ended, counted.failed) == (5, 1)
     assert counted.seconds == pytest.approx(5 * SECONDS)
     size = results([7]).values.nbytes

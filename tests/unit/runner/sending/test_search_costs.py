@@ -1,4 +1,5 @@
-"""Requests until the bad records are found: only these fail, and the search takes no more than before servers joined requests."""
+"""Requests until the bad records are found: only these fail, and the search takes no more than
+before servers joined requests."""
 
 import pytest
 
@@ -13,13 +14,15 @@ MOST = {
     (FaultKind.SERVER_ERROR, "5 %"): {1: 440, 16: 220, 100: 236},
     (FaultKind.SERVER_ERROR, "50 %"): {1: 800 + 10, 16: 1425 + 10, 100: 1244 + 10},
 }
-"""By the records of a request. What it took when each failure alone in its request was believed; what is added is seen only if very
-many records fail."""
+"""By the records of a request. What it took when each failure alone in its request was believed;
+what is added is seen only if very many records fail."""
 
 
 @pytest.mark.parametrize(("kind", "spread"), MOST)
 @pytest.mark.parametrize("batch_rows", [1, 16, 100])
-def test_a_server_that_joins_no_requests_gets_no_more_of_them(kind: FaultKind, spread: str, batch_rows: int) -> None:
+def test_a_server_that_joins_no_requests_gets_no_more_of_them(
+    kind: FaultKind, spread: str, batch_rows: int
+) -> None:
     cost = cost_of(Separate(SPREADS[spread], kind=kind), batch_rows=batch_rows)
     assert cost.failed == SPREADS[spread]
     assert cost.requests <= MOST[kind, spread][batch_rows]
@@ -31,5 +34,7 @@ def test_a_server_that_joins_no_requests_gets_no_more_of_them(kind: FaultKind, s
 def test_no_record_fails_because_of_others_that_the_server_joined_it_with(
     kind: FaultKind, spread: str, batch_rows: int, concurrency: int
 ) -> None:
-    cost = cost_of(Joining(SPREADS[spread], kind=kind), batch_rows=batch_rows, concurrency=concurrency)
+    cost = cost_of(
+        Joining(SPREADS[spread], kind=kind), batch_rows=batch_rows, concurrency=concurrency
+    )
     assert cost.failed == SPREADS[spread]

@@ -1,4 +1,5 @@
-"""Slots for requests: limited in number, given out by priority, and adapted to what becomes of the requests."""
+"""Slots for requests: limited in number, given out by priority, and adapted to what becomes of the
+requests."""
 
 import asyncio
 import re
@@ -59,7 +60,9 @@ async def test_a_slot_says_how_many_are_occupied() -> None:
     assert (await slots.acquire(0)).in_flight == 3
 
 
-async def test_a_fixed_number_with_a_start_rises_with_each_success_and_is_not_changed_by_failures() -> None:
+async def test_a_fixed_number_with_a_start_rises_with_each_success_and_is_not_changed_by_failures() -> (
+    None
+):
     slots, seen = Slots(Limits(concurrency=3, start_concurrency=1)), list[int]()
     for _ in range(4):
         seen.append(slots.number)
@@ -108,11 +111,21 @@ SHORT = "16 requests are sent at a time instead of 64"
     ("limits", "size", "number", "said"),
     [
         ({"memory_bytes": 512 * MIB, "window_bytes": MIB}, 2 * MIB, 64, ""),
-        ({"memory_bytes": 512 * MIB}, 8 * MIB, 16, f"{SHORT}.*requests of 8.0 MiB.*memory of 512 MiB"),
+        (
+            {"memory_bytes": 512 * MIB},
+            8 * MIB,
+            16,
+            f"{SHORT}.*requests of 8.0 MiB.*memory of 512 MiB",
+        ),
         ({"memory_bytes": MIB}, 8 * MIB, 1, "1 requests? "),
         ({"window_bytes": MIB}, 1 << 30, 64, ""),
     ],
-    ids=["half of the memory holds them", "memory is short", "one is always sent", "without a limit of the memory"],
+    ids=[
+        "half of the memory holds them",
+        "memory is short",
+        "one is always sent",
+        "without a limit of the memory",
+    ],
 )
 async def test_a_configured_number_is_lowered_with_the_reason_if_memory_is_short(
     limits: dict[str, int], size: int, number: int, said: str

@@ -1,4 +1,5 @@
-"""An output store in memory that several Pods share, each through a handle that a test can make die."""
+"""An output store in memory that several Pods share, each through a handle that a test can make
+die."""
 
 import asyncio
 import random
@@ -48,7 +49,8 @@ class Shared:
 
 
 class Handle:
-    """The store as one Pod sees it. After `lives` calls every call fails, and nothing is stored any more."""
+    """The store as one Pod sees it. After `lives` calls every call fails, and nothing is stored any
+    more."""
 
     delivery: Delivery = "ExactlyOnce"
 
@@ -108,7 +110,9 @@ class Handle:
         for (chunk, _), claim in sorted(shared.claims.items()):
             if chunk not in shared.commits:
                 claims[chunk] = claim
-        return Survey(frozenset(shared.commits), claims, dict(shared.members), bool(shared.manifests))
+        return Survey(
+            frozenset(shared.commits), claims, dict(shared.members), bool(shared.manifests)
+        )
 
     async def read_commits(self) -> Mapping[int, ChunkCommit]:
         await self.pause()
@@ -139,6 +143,8 @@ class Writer:
         won = index not in shared.commits
         if won:
             shared.parts[index] = self._values
-            shared.commits[index] = ChunkCommit(self._counts, usage=TokenUsage(total_tokens=len(self._values)))
+            shared.commits[index] = ChunkCommit(
+                self._counts, usage=TokenUsage(total_tokens=len(self._values))
+            )
         await self._handle.pause()
         return ChunkCommit(shared.commits[index].counts, usage=shared.commits[index].usage, won=won)

@@ -26,7 +26,9 @@ def all_claimed(by: Member, *, now: float = 0.0, committed: int = 5) -> Allocati
 
 
 @given(chunks=some.integers(0, 300), shards=some.integers(1, 64))
-def test_the_orders_of_all_pods_begin_with_ranges_that_divide_the_chunks(chunks: int, shards: int) -> None:
+def test_the_orders_of_all_pods_begin_with_ranges_that_divide_the_chunks(
+    chunks: int, shards: int
+) -> None:
     own: list[int] = []
     for shard in range(shards):
         order = order_of(chunks, shard=shard, shards=shards)
@@ -61,7 +63,10 @@ def test_a_pod_that_gives_signs_of_life_keeps_its_claims() -> None:
     made = all_claimed(OTHER)
     for beat in range(1, 20):
         alive = replace(OTHER, beat=beat)
-        made.learn(Survey(frozenset(range(5)), {5: Claim(5, 0, "other")}, {"other": alive}), now=beat * PATIENCE / 2)
+        made.learn(
+            Survey(frozenset(range(5)), {5: Claim(5, 0, "other")}, {"other": alive}),
+            now=beat * PATIENCE / 2,
+        )
         assert made.next_chunk(now=beat * PATIENCE / 2) is None
 
 
@@ -71,13 +76,19 @@ def test_a_pod_that_is_much_slower_than_this_one_loses_its_claim() -> None:
     made.has_committed(4, now=100)
     for now in range(100, 600, 10):
         alive = replace(OTHER, beat=now)
-        made.learn(Survey(frozenset(range(5)), {5: Claim(5, 0, "other")}, {"other": alive}), now=now)
+        made.learn(
+            Survey(frozenset(range(5)), {5: Claim(5, 0, "other")}, {"other": alive}), now=now
+        )
         free = made.next_chunk(now=now)
         assert (free == Claim(5, 1, "own")) == (now >= 100 + SLOW_FACTOR * 100)
 
 
 def test_claims_of_pods_that_cannot_be_alive_are_free_at_once() -> None:
-    for gone in (replace(OTHER, has_ended=True), replace(OTHER, launch=1), replace(OTHER, shard=OWN.shard)):
+    for gone in (
+        replace(OTHER, has_ended=True),
+        replace(OTHER, launch=1),
+        replace(OTHER, shard=OWN.shard),
+    ):
         assert all_claimed(gone).next_chunk(now=0) == Claim(5, 1, "own")
     assert all_claimed(replace(OTHER, launch=3)).next_chunk(now=0) is None
 

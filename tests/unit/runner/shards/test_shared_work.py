@@ -1,4 +1,5 @@
-"""Several Pods of one run in every interleaving: each chunk is committed once, and so is the run, whoever dies when."""
+"""Several Pods of one run in every interleaving: each chunk is committed once, and so is the run,
+whoever dies when."""
 
 import asyncio
 import random
@@ -32,7 +33,11 @@ CHUNKS, PER_CHUNK = 24, 7
 RECORDS = CHUNKS * PER_CHUNK
 FAILED = len(range(0, RECORDS, 50))
 PLAN = InputPlan(
-    "numbers", tuple(Chunk(n, 0, n * PER_CHUNK, (n + 1) * PER_CHUNK, n * PER_CHUNK, PER_CHUNK) for n in range(CHUNKS))
+    "numbers",
+    tuple(
+        Chunk(n, 0, n * PER_CHUNK, (n + 1) * PER_CHUNK, n * PER_CHUNK, PER_CHUNK)
+        for n in range(CHUNKS)
+    ),
 )
 LONG = 120.0
 """Seconds after which a test is stuck."""
@@ -60,11 +65,17 @@ async def execute(
     """What one Pod does; the counts if it has committed the run, None if another one has."""
     handle = Handle(shared, lives=lives)
     limits = Limits(concurrency=2, batch_rows=10, request_seconds=0.0)
-    budget = ErrorBudget(total=RECORDS, threshold=ErrorThreshold.parse(threshold) if threshold else None)
+    budget = ErrorBudget(
+        total=RECORDS, threshold=ErrorThreshold.parse(threshold) if threshold else None
+    )
     chosen = model or FaultyModel(shared.chance, concurrency=limits.concurrency)
-    pipeline = Pipeline(numbers(), chosen, handle, limits=limits, report=lambda _: None, budget=budget)
+    pipeline = Pipeline(
+        numbers(), chosen, handle, limits=limits, report=lambda _: None, budget=budget
+    )
     own = Member(name=name, shard=shard, launch=launch)
-    work = SharedWork(handle, PLAN, own=own, shards=shards, patience=patience, check_failed=budget.check_committed)
+    work = SharedWork(
+        handle, PLAN, own=own, shards=shards, patience=patience, check_failed=budget.check_committed
+    )
     try:
         async with work.shared():
             await pipeline.run(PLAN, await handle.open(), work)
@@ -89,10 +100,13 @@ async def survive(shared: Shared, shard: int, *, shards: int, chance: random.Ran
 
 
 def assert_whole(shared: Shared) -> None:
-    """Each record has one result, in order, and the run was committed once, with the counts of all Pods."""
+    """Each record has one result, in order, and the run was committed once, with the counts of all
+    Pods."""
     error = RecordError("invalid_prediction", "test")
     expected = [index if index % 50 else error for index in range(RECORDS)]
-    found = [replace(one, attempts=0) if isinstance(one, RecordError) else one for one in shared.records]
+    found = [
+        replace(one, attempts=0) if isinstance(one, RecordError) else one for one in shared.records
+    ]
     assert found == expected  # how often a record was sent depends on the faults
     usage = TokenUsage(total_tokens=RECORDS)
     assert shared.manifests == [Counts(RECORDS, RECORDS - FAILED, FAILED, usage)]
@@ -103,7 +117,9 @@ async def test_every_chunk_and_the_run_are_committed_once_whoever_dies_when(seed
     chance = random.Random(seed)  # noqa: S311  not for security
     shared, shards = Shared(chance), chance.randint(2, 5)
     async with asyncio.timeout(LONG):
-        await asyncio.gather(*(survive(shared, shard, shards=shards, chance=chance) for shard in range(shards)))
+        await asyncio.gather(
+            *(survive(shared, shard, shards=shards, chance=chance) for shard in range(shards))
+        )
     assert_whole(shared)
 
 
@@ -159,7 +175,10 @@ async def test_too_many_errors_of_all_pods_together_end_all_of_them() -> None:
     shared = Shared(random.Random(5))  # noqa: S311  not for security
     async with asyncio.timeout(LONG):
         ended = await asyncio.gather(
-            *(execute(shared, shard, name=f"pod-{shard}", threshold=str(FAILED - 1)) for shard in range(3)),
+            *(
+                execute(shared, shard, name=f"pod-{shard}", threshold=str(FAILED - 1))
+                for shard in range(3)
+            ),
             return_exceptions=True,
         )
     causes = [first_error(error) for error in ended if isinstance(error, BaseException)]
@@ -171,7 +190,10 @@ async def test_a_threshold_that_holds_for_the_run_holds_for_each_pod() -> None:
     shared = Shared(random.Random(6))  # noqa: S311  not for security
     async with asyncio.timeout(LONG):
         await asyncio.gather(
-            *(execute(shared, shard, name=f"pod-{shard}", threshold=str(FAILED)) for shard in range(3))
+            *(
+                execute(shared, shard, name=f"pod-{shard}", threshold=str(FAILED))
+                for shard in range(3)
+            )
         )
     assert_whole(shared)
 

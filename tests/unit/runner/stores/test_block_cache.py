@@ -1,4 +1,5 @@
-"""Remote files: each block is downloaded once, those that follow are read ahead, and an error is not remembered."""
+"""Remote files: each block is downloaded once, those that follow are read ahead, and an error is
+not remembered."""
 
 import threading
 from collections import Counter
@@ -30,7 +31,9 @@ class Server:
     def files(self) -> list[RemoteFile]:
         def file(unit: int) -> RemoteFile:
             return RemoteFile(
-                f"{unit}", len(self.contents[unit]), lambda start, length: ReturnedRange(self.read(unit, start, length))
+                f"{unit}",
+                len(self.contents[unit]),
+                lambda start, length: ReturnedRange(self.read(unit, start, length)),
             )
 
         return [file(unit) for unit in range(len(self.contents))]
@@ -50,9 +53,15 @@ def test_each_block_is_read_once_however_often_it_is_needed(tmp_path: Path) -> N
     assert server.reads.total() == 7 + 1
 
 
-@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 120), st.integers(0, 120)), max_size=20))
-def test_a_file_can_be_read_at_any_position(tmp_path: Path, places: list[tuple[int, int, int]]) -> None:
+@settings(
+    deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 120), st.integers(0, 120)), max_size=20)
+)
+def test_a_file_can_be_read_at_any_position(
+    tmp_path: Path, places: list[tuple[int, int, int]]
+) -> None:
     server = Server(bytes(range(100)), bytes(range(16)), bytes(range(17)))
     with cached(server.files(), context_of(tmp_path, spool_bytes=1024)) as files:
         for unit, start, length in places:
@@ -70,7 +79,9 @@ def test_few_blocks_of_a_large_file_are_read_that_nobody_asks_for(tmp_path: Path
     assert server.reads.total() <= 6
 
 
-def test_an_error_is_raised_where_its_block_is_needed_and_the_block_is_asked_for_again(tmp_path: Path) -> None:
+def test_an_error_is_raised_where_its_block_is_needed_and_the_block_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
     class Failing(Server):
         def read(self, unit: int, start: int, length: int) -> bytes:
             content = super().read(unit, start, length)

@@ -30,7 +30,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 def read(kind: str, content: bytes, folder: Path, *, spool_bytes: int = 1 << 20) -> bytes:
     context = context_of(folder, spool_bytes=spool_bytes)
-    with decompressed([MemoryFile(f"rows.jsonl.{kind}", content)], context, suffixes=(".jsonl",)) as (file,):
+    with decompressed(
+        [MemoryFile(f"rows.jsonl.{kind}", content)], context, suffixes=(".jsonl",)
+    ) as (file,):
         assert file.name == f"rows.jsonl.{kind}"
         with file.open() as source:
             found = source.read()
@@ -44,8 +46,12 @@ def test_several_compressed_parts_are_one_file(kind: str, tmp_path: Path) -> Non
     assert read(kind, compress(TEXT[:1000]) + compress(TEXT[1000:]), tmp_path) == TEXT
 
 
-@pytest.mark.parametrize("damage", [lambda text: text[:-5], lambda text: text[: len(text) // 2], lambda _: b"[1.0]\n"])
-def test_a_damaged_file_is_an_input_error(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage", [lambda text: text[:-5], lambda text: text[: len(text) // 2], lambda _: b"[1.0]\n"]
+)
+def test_a_damaged_file_is_an_input_error(
+    kind: str, damage: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=r"rows\.jsonl\.\w+ is not a complete \w+ file"):
         read(kind, damage(COMPRESSIONS[kind](TEXT)), tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -57,7 +63,10 @@ def test_compressions_within_each_other_are_removed(inner: str, outer: str, tmp_
     compress: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "zstd": zstd}
     stored = MemoryFile("rows.jsonl", compress[outer](compress[inner](TEXT)))
     opened = decompressed(
-        [stored], context_of(tmp_path), suffixes=(".jsonl",), encoding_of=lambda _: f"{inner}, {outer}"
+        [stored],
+        context_of(tmp_path),
+        suffixes=(".jsonl",),
+        encoding_of=lambda _: f"{inner}, {outer}",
     )
     with opened as (file,), file.open() as source:
         assert source.read() == TEXT
@@ -66,7 +75,9 @@ def test_compressions_within_each_other_are_removed(inner: str, outer: str, tmp_
 def test_a_wrong_encoding_is_corrected_and_not_the_name(tmp_path: Path) -> None:
     stored = MemoryFile("rows.jsonl", TEXT)
     with (
-        decompressed([stored], context_of(tmp_path), suffixes=(".jsonl",), encoding_of=lambda _: "gzip") as (file,),
+        decompressed(
+            [stored], context_of(tmp_path), suffixes=(".jsonl",), encoding_of=lambda _: "gzip"
+        ) as (file,),
         pytest.raises(InputError, match="it is not compressed, so correct its Content-Encoding"),
     ):
         file.open()
@@ -88,13 +99,20 @@ def test_a_file_that_is_not_compressed_is_not_copied(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_read_is_not_decompressed(tmp_path: Path) -> None:
-    with decompressed([MemoryFile("rows.jsonl.gz", b"damaged")], context_of(tmp_path), suffixes=(".jsonl",)):
+    with decompressed(
+        [MemoryFile("rows.jsonl.gz", b"damaged")], context_of(tmp_path), suffixes=(".jsonl",)
+    ):
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_the_limit_is_that_of_all_files_together(kind: str, tmp_path: Path) -> None:
     files = [MemoryFile(f"{name}.jsonl.{kind}", COMPRESSIONS[kind](bytes(700))) for name in "ab"]
-    with decompressed(files, context_of(tmp_path, spool_bytes=1024), suffixes=(".jsonl",)) as (first, second):
+    with decompressed(files, context_of(tmp_path, spool_bytes=1024), suffixes=(".jsonl",)) as (
+        first,
+        second,
+    ):
         assert first.size == 700
-        with pytest.raises(InputError, match=r"b\.jsonl\.\w+: the decompressed input has more than 1024 bytes"):
+        with pytest.raises(
+            InputError, match=r"b\.jsonl\.\w+: the decompressed input has more than 1024 bytes"
+        ):
             second.open()

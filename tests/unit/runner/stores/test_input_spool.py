@@ -19,7 +19,9 @@ def test_a_second_try_begins_with_an_empty_file(tmp_path: Path) -> None:
 
 
 def test_an_input_over_the_limit_is_not_written(tmp_path: Path) -> None:
-    spool = InputSpool(tmp_path / "rows", limit=6, what="the query returned", fix="limit the query, or ")
+    spool = InputSpool(
+        tmp_path / "rows", limit=6, what="the query returned", fix="limit the query, or "
+    )
     with spool.opened(), pytest.raises(InputError) as raised:
         spool.write(b"abcdefg")
     assert str(raised.value) == (
@@ -32,5 +34,8 @@ def test_an_input_over_the_limit_is_not_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 1 << 20])
 def test_a_full_disk_is_an_input_error_whatever_the_size_of_the_pieces(size: int) -> None:
     spool = InputSpool(Path("/dev/full"), limit=1 << 30, what="the query returned")
-    with pytest.raises(InputError, match="cannot spool the input to /dev: No space left on device"), spool.opened():
+    with (
+        pytest.raises(InputError, match="cannot spool the input to /dev: No space left on device"),
+        spool.opened(),
+    ):
         spool.write(bytes(size))

@@ -20,7 +20,9 @@ def test_the_fingerprint_is_that_of_the_code_without_times_and_bytecode(tmp_path
     (one / "runner/__pycache__").mkdir()
     (one / "runner/__pycache__/main.pyc").write_bytes(b"x")
     changed = _project(tmp_path / "changed", text="print(2)\n")
-    found = [build_context.fingerprint(folder, names=("runner",)) for folder in (one, other, changed)]
+    found = [
+        build_context.fingerprint(folder, names=("runner",)) for folder in (one, other, changed)
+    ]
     assert found[0] == found[1] != found[2]
 
 

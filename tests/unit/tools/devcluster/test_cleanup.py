@@ -28,6 +28,12 @@ def test_cgroups_are_looked_up_where_the_machine_mounts_its_own() -> None:
 
 
 def test_a_container_of_another_containerd_is_not_ours() -> None:
-    words = ["/usr/bin/containerd-shim-runc-v2", "-namespace", "k8s.io", "-address", "/run/containerd/containerd.sock"]
+    words = [
+        "/usr/bin/containerd-shim-runc-v2",
+        "-namespace",
+        "k8s.io",
+        "-address",
+        "/run/containerd/containerd.sock",
+    ]
     assert not is_our_shim(words, socket=Path("/run/cluster/containerd.sock"))
     assert is_our_shim(words, socket=Path("/run/containerd/containerd.sock"))

@@ -1,4 +1,5 @@
-"""The progress line: rewritten in place on a terminal, at most one line every 30 seconds elsewhere."""
+"""The progress line: rewritten in place on a terminal, at most one line every 30 seconds
+elsewhere."""
 
 import io
 
@@ -8,7 +9,8 @@ from tools.devcluster.console import CLEAR_LINE, Console, duration
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.44, "0.4 s"), (12.3, "12 s"), (89.6, "90 s"), (90, "1 min 30 s"), (3600, "60 min 0 s")]
+    ("seconds", "text"),
+    [(0.44, "0.4 s"), (12.3, "12 s"), (89.6, "90 s"), (90, "1 min 30 s"), (3600, "60 min 0 s")],
 )
 def test_durations_are_readable(seconds: float, text: str) -> None:
     assert duration(seconds) == text
@@ -17,7 +19,9 @@ def test_durations_are_readable(seconds: float, text: str) -> None:
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_a_log_gets_few_lines_and_a_terminal_one_that_is_rewritten(*, is_terminal: bool) -> None:
     stream, now = io.StringIO(), [1000.0]
-    log = Console(stream, is_terminal=is_terminal, clock=lambda: now[0], width=lambda: 100, ticks=False)
+    log = Console(
+        stream, is_terminal=is_terminal, clock=lambda: now[0], width=lambda: 100, ticks=False
+    )
     with log.plan({"compile": 170.0}), log.step("compile") as step:
         for second in range(120):
             step.update(f"package {second}", fraction=second / 120)

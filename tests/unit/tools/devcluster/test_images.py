@@ -18,6 +18,8 @@ def test_docker_compiles_the_same_version_of_the_s3_server() -> None:
     (image,) = (image for image in EXAMPLE_IMAGES if image.module)
     assert image.module
     _, package = image.module.targets[0]
-    versions = dict(re.findall(r"^\s+(\S+) (v\S+)", (image.module.folder / "go.mod").read_text(), re.MULTILINE))
+    versions = dict(
+        re.findall(r"^\s+(\S+) (v\S+)", (image.module.folder / "go.mod").read_text(), re.MULTILINE)
+    )
     version = versions[package.partition("/cmd/")[0]]
     assert f"go install {package}@{version}" in image.dockerfile.read_text()

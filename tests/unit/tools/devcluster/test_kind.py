@@ -1,4 +1,5 @@
-"""Commands for kind clusters; the programs themselves are replaced by ones that record their arguments."""
+"""Commands for kind clusters; the programs themselves are replaced by ones that record their
+arguments."""
 
 import os
 from pathlib import Path
@@ -42,11 +43,15 @@ def test_an_image_is_built_by_docker_and_loaded_by_kind(
     image = _image(tmp_path / "image")
     images.load_all([image])
     build, load = calls.read_text().splitlines()
-    assert build.startswith(f"docker build --quiet --tag localhost/test:dev --file {image.dockerfile} ")
+    assert build.startswith(
+        f"docker build --quiet --tag localhost/test:dev --file {image.dockerfile} "
+    )
     assert load == "kind load docker-image --name demo localhost/test:dev"
 
 
-def test_a_base_image_is_passed_to_the_build(calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_image_is_passed_to_the_build(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("INFERRUN_CONTEXT", "kind-demo")
     monkeypatch.setenv("INFERRUN_BASE_IMAGE", "python:3.12-slim")
     images.load_all([_image(tmp_path / "image")])

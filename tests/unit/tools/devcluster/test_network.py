@@ -18,8 +18,28 @@ LISTED = """\
 
 def test_rules_are_deleted_before_the_chains_they_jump_to() -> None:
     assert removal_commands(LISTED) == [
-        ["-D", "FORWARD", "-i", "inferrun0", "-m", "comment", "--comment", "inferrun-devcluster", "-j", "ACCEPT"],
-        ["-D", "FORWARD", "-m", "comment", "--comment", "kubernetes forwarding rules", "-j", "KUBE-FORWARD"],
+        [
+            "-D",
+            "FORWARD",
+            "-i",
+            "inferrun0",
+            "-m",
+            "comment",
+            "--comment",
+            "inferrun-devcluster",
+            "-j",
+            "ACCEPT",
+        ],
+        [
+            "-D",
+            "FORWARD",
+            "-m",
+            "comment",
+            "--comment",
+            "kubernetes forwarding rules",
+            "-j",
+            "KUBE-FORWARD",
+        ],
         ["-F", "KUBE-FORWARD"],
         ["-F", "KUBE-SERVICES"],
         ["-X", "KUBE-FORWARD"],

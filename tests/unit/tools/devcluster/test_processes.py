@@ -1,4 +1,5 @@
-"""Which processes count as ours: those that were recorded, unless their process id has been reused."""
+"""Which processes count as ours: those that were recorded, unless their process id has been
+reused."""
 
 import json
 import os

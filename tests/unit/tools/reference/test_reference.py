@@ -8,7 +8,16 @@ import pytest
 import yaml
 
 from inferrun.exitcodes import ExitCode, meaning_of
-from tools.reference import catalogue, chart, dashboards, exit_codes, labels, pages, schemas, settings
+from tools.reference import (
+    catalogue,
+    chart,
+    dashboards,
+    exit_codes,
+    labels,
+    pages,
+    schemas,
+    settings,
+)
 from tools.reference.__main__ import main
 from tools.reference.commands import commands
 from tools.reference.markdown import plain, table
@@ -21,11 +30,15 @@ def test_the_pages_are_current(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_part_is_on_exactly_one_page() -> None:
-    found = Counter(name for page in pages.DOCS.rglob("*.md") for name in pages.names(page.read_text()))
+    found = Counter(
+        name for page in pages.DOCS.rglob("*.md") for name in pages.names(page.read_text())
+    )
     assert found == Counter(list(catalogue.parts()))
 
 
-def test_an_outdated_part_is_reported_and_rewritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_outdated_part_is_reported_and_rewritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     docs = tmp_path / "docs"
     (docs / "troubleshooting").mkdir(parents=True)
     reasons = pages.DOCS / "troubleshooting" / "reasons.md"
@@ -36,17 +49,25 @@ def test_an_outdated_part_is_reported_and_rewritten(tmp_path: Path, capsys: pyte
     reported = capsys.readouterr().err.splitlines()
     outdated = ["docs/labels.md", *(f"docs/reference/schemas/{name}" for name in schemas.schemas())]
     outdated += [str(path.relative_to(tmp_path)) for path in dashboards.stale(tmp_path)]
-    assert reported == [f"{path} is out of date; run: python -m tools.reference" for path in outdated]
+    assert reported == [
+        f"{path} is out of date; run: python -m tools.reference" for path in outdated
+    ]
     assert main([], docs=docs) == 0
     assert page.read_text() == (
-        "# L\n\n<!-- generated: labels -->\n\n" + catalogue.parts()["labels"] + "\n<!-- end of generated -->\n\nText.\n"
+        "# L\n\n<!-- generated: labels -->\n\n"
+        + catalogue.parts()["labels"]
+        + "\n<!-- end of generated -->\n\nText.\n"
     )
     assert main(["--check"], docs=docs) == 0
 
 
 def test_every_value_of_the_chart_has_a_row() -> None:
     def leaves(value: object, path: str) -> list[str]:
-        if isinstance(value, dict) and value and not path.endswith((".requests", ".limits", ".labels")):
+        if (
+            isinstance(value, dict)
+            and value
+            and not path.endswith((".requests", ".limits", ".labels"))
+        ):
             return [leaf for key, inner in value.items() for leaf in leaves(inner, f"{path}.{key}")]
         return [path.removeprefix(".")]
 
@@ -55,7 +76,11 @@ def test_every_value_of_the_chart_has_a_row() -> None:
 
 
 def test_every_variable_that_the_programs_read_has_a_row() -> None:
-    read = set(re.findall(r'environment(?:\.get\(|, )"([A-Z_]+)"', (ROOT / "control/settings.py").read_text()))
+    read = set(
+        re.findall(
+            r'environment(?:\.get\(|, )"([A-Z_]+)"', (ROOT / "control/settings.py").read_text()
+        )
+    )
     assert {row[0].strip("`") for row in settings.environment_rows()} == read - {"HOSTNAME"}
 
 

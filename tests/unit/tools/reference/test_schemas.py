@@ -1,4 +1,5 @@
-"""The published schemas agree with what the front door accepts and returns. That they are current is checked with the pages."""
+"""The published schemas agree with what the front door accepts and returns. That they are current
+is checked with the pages."""
 
 import json
 from collections.abc import Iterator
@@ -22,16 +23,32 @@ COUNTED = {
     "usage": TokenUsage(prompt_tokens=4, completion_tokens=1, total_tokens=5),
 }
 OUTPUT = Output(location="out", manifest="out/manifest.json", sha256="ab" * 32)
-ENDED = {"namespace": "team", "name": "iris", "uid": "u-1", "phase": Phase.SUCCEEDED, "reason": Reason.SUCCEEDED}
+ENDED = {
+    "namespace": "team",
+    "name": "iris",
+    "uid": "u-1",
+    "phase": Phase.SUCCEEDED,
+    "reason": Reason.SUCCEEDED,
+}
 
 
 @pytest.mark.parametrize(
     "more",
     [
         {},
-        {"configRef": {"name": "iris", "namespace": "models"}, "parameters": {"day": "monday"}, "labels": {"a": "b"}},
+        {
+            "configRef": {"name": "iris", "namespace": "models"},
+            "parameters": {"day": "monday"},
+            "labels": {"a": "b"},
+        },
         {"interval": {**DAY, "timeZone": "Europe/Rome"}, "retryOf": "earlier", "shards": 4},
-        {"timeoutSeconds": 5, "backoffLimit": 0, "pendingTimeoutSeconds": None, "canaryRecords": 1, "dryRun": True},
+        {
+            "timeoutSeconds": 5,
+            "backoffLimit": 0,
+            "pendingTimeoutSeconds": None,
+            "canaryRecords": 1,
+            "dryRun": True,
+        },
         {"errorThreshold": "5%"},
         {"errorThreshold": 5},
     ],
@@ -75,9 +92,19 @@ def test_the_schema_of_a_submission_has_only_what_programs_set(internal: str) ->
     ("name", "value"),
     [
         ("run-result", RunResult.model_validate(ENDED)),
-        ("run-result", RunResult.model_validate({**ENDED, **COUNTED, "output": OUTPUT, "delivery": "ExactlyOnce"})),
+        (
+            "run-result",
+            RunResult.model_validate(
+                {**ENDED, **COUNTED, "output": OUTPUT, "delivery": "ExactlyOnce"}
+            ),
+        ),
         ("progress", Progress()),
-        ("progress", Progress.model_validate({**ENDED, **COUNTED, "pace": Pace(records_per_second=3, seconds_left=1)})),
+        (
+            "progress",
+            Progress.model_validate(
+                {**ENDED, **COUNTED, "pace": Pace(records_per_second=3, seconds_left=1)}
+            ),
+        ),
         ("edited-run", RunRef(namespace="team", name="iris", uid="u-1")),
     ],
 )

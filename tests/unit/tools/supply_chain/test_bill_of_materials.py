@@ -63,21 +63,29 @@ def test_a_later_layer_replaces_and_removes(tmp_path: Path) -> None:
         "var/lib/dpkg/status": STATUS.replace("2.36-9", "2.36-10"),
     }
     found = packages_in(archive_of(tmp_path / "a.tar", first, second))
-    assert found == (Package("deb", "libc6", "2.36-10"), Package("pypi", "a", "2"), Package("pypi", "b", "1"))
+    assert found == (
+        Package("deb", "libc6", "2.36-10"),
+        Package("pypi", "a", "2"),
+        Package("pypi", "b", "1"),
+    )
 
 
 def test_the_bill_names_each_package_once_and_is_reproducible() -> None:
     packages = (Package("deb", "libc6", "2.36-9"), Package("pypi", "orjson", "3.0", "MIT"))
     bill = json.loads(cyclonedx(packages, name="inferrun/runner", version="1"))
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
-    assert {item["purl"] for item in bill["components"]} == {"pkg:deb/debian/libc6@2.36-9", "pkg:pypi/orjson@3.0"}
+    assert {item["purl"] for item in bill["components"]} == {
+        "pkg:deb/debian/libc6@2.36-9",
+        "pkg:pypi/orjson@3.0",
+    }
     assert bill["metadata"]["component"]["name"] == "inferrun/runner"
     again = json.loads(cyclonedx(packages, name="inferrun/runner", version="1"))
     assert again["serialNumber"] == bill["serialNumber"]
 
 
 @pytest.mark.parametrize(
-    "content", [b"not a tar", tar_of({"readme": "x"}), tar_of({"manifest.json": '[{"Layers": []}]'})]
+    "content",
+    [b"not a tar", tar_of({"readme": "x"}), tar_of({"manifest.json": '[{"Layers": []}]'})],
 )
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     archive = tmp_path / "a.tar"

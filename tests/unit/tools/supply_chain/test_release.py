@@ -1,4 +1,5 @@
-"""Of a release, what needs no image: the chart's archive and the checks before anything is built."""
+"""Of a release, what needs no image: the chart's archive and the checks before anything is
+built."""
 
 import io
 import tarfile
@@ -10,7 +11,8 @@ from tools.supply_chain import chart
 from tools.supply_chain.__main__ import main
 
 IMAGES = {
-    f"inferrun/{name}": f"registry.test/inferrun/{name}:1.2.3@sha256:{name[0] * 64}" for name in ("control", "runner")
+    f"inferrun/{name}": f"registry.test/inferrun/{name}:1.2.3@sha256:{name[0] * 64}"
+    for name in ("control", "runner")
 }
 
 
@@ -20,10 +22,16 @@ def test_the_chart_names_the_version_and_the_images_of_its_release() -> None:
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         files = {entry.name: tar.extractfile(entry) for entry in tar}
         texts = {name: file.read() for name, file in files.items() if file}
-    metadata, values = (yaml.safe_load(texts[f"inferrun/{name}.yaml"]) for name in ("Chart", "values"))
+    metadata, values = (
+        yaml.safe_load(texts[f"inferrun/{name}.yaml"]) for name in ("Chart", "values")
+    )
     assert (metadata["version"], metadata["appVersion"]) == ("1.2.3", "1.2.3")
     assert [values["images"]["control"], values["images"]["runner"]] == list(IMAGES.values())
-    checkout = {path.relative_to(chart.FOLDER.parent).as_posix() for path in chart.FOLDER.rglob("*") if path.is_file()}
+    checkout = {
+        path.relative_to(chart.FOLDER.parent).as_posix()
+        for path in chart.FOLDER.rglob("*")
+        if path.is_file()
+    }
     assert set(texts) == checkout
 
 

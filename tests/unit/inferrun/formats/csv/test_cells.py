@@ -27,7 +27,8 @@ def cells(syntax: CsvSyntax, text: str, *, keeps_blank: bool = False) -> list[li
 @pytest.mark.parametrize(
     ("syntax", "text", "values"),
     [
-        # Spark 4.1.1, PostgreSQL 15 with ESCAPE '\', DuckDB 2.0.1: outside quotes a backslash is one.
+        # Spark 4.1.1, PostgreSQL 15 with ESCAPE '\', DuckDB 2.0.1: outside quotes a backslash is
+        # one.
         (SPARK, r"C:\new,\N,ends\,\\host", [r"C:\new", r"\N", "ends\\", r"\\host"]),
         (SPARK, r'"C:\\new, \"x\"","\"","\\\"","a\nb"', [r'C:\new, "x"', '"', r"\"", r"a\nb"]),
         (SPARK, ',"",x', [None, "", "x"]),
@@ -39,11 +40,23 @@ def cells(syntax: CsvSyntax, text: str, *, keeps_blank: bool = False) -> list[li
         (DUMP, r"nul\0a", ["nul\0a"]),
         (DUMP, 'say "hi"\t"', ['say "hi"', '"']),
         # MariaDB 10.11: a backslash and a line break, a carriage return as it is.
-        (DUMP, "two\\\nlines\ttab\\\tx\tcr\rx\tcrlf\r\\\nx", ["two\nlines", "tab\tx", "cr\rx", "crlf\r\nx"]),
-        (MYSQL, '\\N,"\\\\N","a \\"q\\" b","two\\\nlines",NULL,""', [None, r"\N", 'a "q" b', "two\nlines", "NULL", ""]),
+        (
+            DUMP,
+            "two\\\nlines\ttab\\\tx\tcr\rx\tcrlf\r\\\nx",
+            ["two\nlines", "tab\tx", "cr\rx", "crlf\r\nx"],
+        ),
+        (
+            MYSQL,
+            '\\N,"\\\\N","a \\"q\\" b","two\\\nlines",NULL,""',
+            [None, r"\N", 'a "q" b', "two\nlines", "NULL", ""],
+        ),
         # Python 3.11 with an escapechar
         (MYSQL, 'C:\\\\new,\\",a\\,b,"x\\", y"', [r"C:\new", '"', "a,b", 'x", y']),
-        (PLAIN, '"a ""q"" b",,"", x,"two\nlines\r\n"', ['a "q" b', None, "", " x", "two\nlines\r\n"]),
+        (
+            PLAIN,
+            '"a ""q"" b",,"", x,"two\nlines\r\n"',
+            ['a "q" b', None, "", " x", "two\nlines\r\n"],
+        ),
         (PLAIN, r'"\N",\N,"ends\"', [r"\N", r"\N", "ends\\"]),
         (NULLS, r'"\N",\N,"NA",NA,', [r"\N", None, "NA", None, ""]),
         (CsvSyntax(skips_space=True), 'a, "b, c",  ""', ["a", "b, c", ""]),
@@ -52,18 +65,29 @@ def cells(syntax: CsvSyntax, text: str, *, keeps_blank: bool = False) -> list[li
             'a"\x01\\N\x01C:\\new',
             ['a"', None, r"C:\new"],
         ),
-        (CsvSyntax(quote="\0", delimiter="\t"), '\0two\nlines\0\t"', ["two\nlines", '"']),  # Spark's quote: ""
+        # Spark's quote: ""
+        (CsvSyntax(quote="\0", delimiter="\t"), '\0two\nlines\0\t"', ["two\nlines", '"']),
     ],
 )
-def test_each_value_is_what_its_writer_meant(syntax: CsvSyntax, text: str, values: list[Cell]) -> None:
+def test_each_value_is_what_its_writer_meant(
+    syntax: CsvSyntax, text: str, values: list[Cell]
+) -> None:
     for end in ("", "\n", "\r\n"):
         assert cells(syntax, text + end) == [values]
     assert cells(syntax, f"{text}\n{text}\r\n") == [values, values]
 
 
 def test_each_line_of_one_column_is_a_record() -> None:
-    """PostgreSQL 15, DuckDB 2.0.1, polars 2.1.0, SQLite 3.40.1 and Go write null, or an empty value, so."""
-    assert cells(PLAIN, 'plain\n\n""\n\r\nx\n\n', keeps_blank=True) == [["plain"], [None], [""], [None], ["x"], [None]]
+    """PostgreSQL 15, DuckDB 2.0.1, polars 2.1.0, SQLite 3.40.1 and Go write null, or an empty
+    value, so."""
+    assert cells(PLAIN, 'plain\n\n""\n\r\nx\n\n', keeps_blank=True) == [
+        ["plain"],
+        [None],
+        [""],
+        [None],
+        ["x"],
+        [None],
+    ]
     assert cells(PLAIN, 'plain\n\n"q"\n\nx\n') == [["plain"], ["q"], ["x"]]
     assert cells(DUMP, "a\n\n\\N\n", keeps_blank=True) == [["a"], [""], [None]]
 
@@ -85,7 +109,9 @@ def test_the_line_that_ends_the_text_of_postgresql_is_no_record() -> None:
         (DUMP, "a\nnul\\01\n", "before a digit"),
     ],
 )
-def test_what_could_mean_something_else_is_refused_with_its_line(syntax: CsvSyntax, text: str, why: str) -> None:
+def test_what_could_mean_something_else_is_refused_with_its_line(
+    syntax: CsvSyntax, text: str, why: str
+) -> None:
     with pytest.raises(WrongText, match=why) as raised:
         syntax.split(text)
     assert raised.value.line == 1
@@ -112,7 +138,8 @@ def test_both_ways_of_reading_find_the_same(rows: list[list[str]], quoting: Lite
     csv.writer(out, lineterminator="\r\n", quoting=quoting).writerows(rows)
     for syntax in (PLAIN, NULLS):
         expected = [
-            [None if quoting == csv.QUOTE_MINIMAL and one in syntax.nulls else one for one in row] for row in rows
+            [None if quoting == csv.QUOTE_MINIMAL and one in syntax.nulls else one for one in row]
+            for row in rows
         ]
         assert cells(syntax, out.getvalue()) == expected
         marked, _ = syntax.split(out.getvalue(), marks_quoted=True)
@@ -122,6 +149,8 @@ def test_both_ways_of_reading_find_the_same(rows: list[list[str]], quoting: Lite
 def test_values_in_quotes_are_marked() -> None:
     rows = list(marked_records(io.BytesIO('a,"b"\n1,"1"\n,""\n"é\n",\n'.encode())))
     assert rows == [["a", "b"], ["1", "1"], [None, ""], ["é\n", None]]
-    assert [[isinstance(one, Quoted) for one in row] for row in rows] == [[False, True]] * 3 + [[True, False]]
+    assert [[isinstance(one, Quoted) for one in row] for row in rows] == [[False, True]] * 3 + [
+        [True, False]
+    ]
     with pytest.raises(ValueError, match="does not end"):
         list(marked_records(io.BytesIO(b'a,"b\n')))

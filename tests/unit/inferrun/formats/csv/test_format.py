@@ -49,7 +49,10 @@ def test_each_line_after_the_first_is_a_record(text: str, rows: list[object]) ->
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_text_keeps_the_blanks_at_its_ends(end: str) -> None:
     file = MemoryFile("a.csv", f" a ,x,b{end} 1 ,2,\tlast  {end}{end}  first,3,{end}".encode())
-    for columns in (ColumnSelection(copied=("a", "b")), ColumnSelection(fed=("x",), copies_all=True)):
+    for columns in (
+        ColumnSelection(copied=("a", "b")),
+        ColumnSelection(fed=("x",), copies_all=True),
+    ):
         form = CSV.with_columns(columns)
         (chunk,) = chunks_of(form, file, chunk_bytes=1 << 20)
         (block,) = form.read(file, chunk, limits=Limits())
@@ -69,7 +72,10 @@ def test_a_column_of_ids_is_copied() -> None:
     ("text", "message"),
     [
         ('a,b\n1,"2\n', "a.csv line 2 begins a value in quotes that does not end"),
-        ('a,b\n1,"2"3\n', "a.csv line 2 is not valid CSV: the quote that ends a value is not followed"),
+        (
+            'a,b\n1,"2"3\n',
+            "a.csv line 2 is not valid CSV: the quote that ends a value is not followed",
+        ),
         (b'a,b\n1,"\xff\n', "a.csv line 2 begins a value in quotes that does not end"),
         (b"a,\xff\n1,2\n", "a.csv line 1 is not in UTF-8; set csv.encoding"),
         ("1,2\n3,4\n", "a.csv line 1: the first line must name the columns, and has only numbers"),
@@ -79,7 +85,9 @@ def test_a_column_of_ids_is_copied() -> None:
         ("sep=;\na;b\n1;2\n", "a.csv line 1 is a line for Excel that names the delimiter"),
     ],
 )
-def test_an_invalid_table_is_reported_with_its_line_and_no_content(text: str | bytes, message: str) -> None:
+def test_an_invalid_table_is_reported_with_its_line_and_no_content(
+    text: str | bytes, message: str
+) -> None:
     with pytest.raises(InputError) as raised:
         read(text)
     assert str(raised.value).startswith(message)
@@ -101,7 +109,9 @@ def test_an_invalid_table_is_reported_with_its_line_and_no_content(text: str | b
 )
 def test_a_line_that_is_not_valid_costs_one_record(line: bytes, message: str) -> None:
     content = b"a,b\n1,2\n\n%b\n3,4\n" % line
-    (block,) = CSV.read(MemoryFile("a.csv", content), Chunk(0, 0, 0, len(content), 0, 3), limits=Limits())
+    (block,) = CSV.read(
+        MemoryFile("a.csv", content), Chunk(0, 0, 0, len(content), 0, 3), limits=Limits()
+    )
     rows = decoded(block)
     assert (rows[0], rows[2]) == ([1, 2], [3, 4])
     assert block.errors == {1: RecordError("invalid_input", message)}
@@ -109,18 +119,27 @@ def test_a_line_that_is_not_valid_costs_one_record(line: bytes, message: str) ->
 
 def test_a_line_that_is_not_valid_keeps_its_id() -> None:
     content = b'custom_id,a\nx,1\n"y,",one\nz,3\n'
-    (block,) = CSV.read(MemoryFile("a.csv", content), Chunk(0, 0, 0, len(content), 0, 3), limits=Limits())
+    (block,) = CSV.read(
+        MemoryFile("a.csv", content), Chunk(0, 0, 0, len(content), 0, 3), limits=Limits()
+    )
     assert block.ids == ["x", "y,", "z"]
     assert set(block.errors) == {1}
 
 
 @given(
-    rows=st.lists(st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=2, max_size=2), max_size=40),
+    rows=st.lists(
+        st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=2, max_size=2), max_size=40
+    ),
     chunk_bytes=st.integers(1, 60),
     end=st.sampled_from(["\n", "\r\n"]),
 )
-def test_every_division_yields_every_record_once(rows: list[list[object]], chunk_bytes: int, end: str) -> None:
-    lines = ["first,second", *(",".join("" if value is None else str(value) for value in row) for row in rows)]
+def test_every_division_yields_every_record_once(
+    rows: list[list[object]], chunk_bytes: int, end: str
+) -> None:
+    lines = [
+        "first,second",
+        *(",".join("" if value is None else str(value) for value in row) for row in rows),
+    ]
     found, _ = read("".join(line + end for line in lines), chunk_bytes=chunk_bytes)
     assert found == rows
 

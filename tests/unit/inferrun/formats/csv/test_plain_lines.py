@@ -32,7 +32,11 @@ def tables(draw: st.DrawFn) -> list[str]:
         x, y = draw(st.sampled_from(CELLS)), draw(st.sampled_from(CELLS))
         if draw(st.integers(0, 4)) == 0:
             x = draw(st.sampled_from(ODD_CELLS))
-        lines.append(",".join([x, draw(st.sampled_from(IDS)), y, *([""] if draw(st.integers(0, 20)) == 0 else [])]))
+        lines.append(
+            ",".join(
+                [x, draw(st.sampled_from(IDS)), y, *([""] if draw(st.integers(0, 20)) == 0 else [])]
+            )
+        )
     return lines
 
 
@@ -40,7 +44,8 @@ BAD: Final = "not valid"
 
 
 def cell_by_cell(lines: list[str]) -> tuple[list[object], list[object]] | None:
-    """Rows, of which some may be BAD, and ids; None if the quotes of a line do not match. The reference."""
+    """Rows, of which some may be BAD, and ids; None if the quotes of a line do not match. The
+    reference."""
     rows: list[object] = []
     ids: list[object] = []
     for line in lines[1:]:
@@ -52,14 +57,20 @@ def cell_by_cell(lines: list[str]) -> tuple[list[object], list[object]] | None:
         texts = [cells[0].strip(), cells[-1].strip()]
         values = [number_of(text) if text else 0 for text in texts]
         pairs = zip(texts, values, strict=True)
-        row = [None if not text or (value is not None and math.isnan(value)) else value for text, value in pairs]
+        row = [
+            None if not text or (value is not None and math.isnan(value)) else value
+            for text, value in pairs
+        ]
         rows.append(BAD if len(cells) != 3 or None in values else row)
     return rows, ids
 
 
 def rows_of(block: Block) -> list[object]:
     """The records of a block, of which some may be BAD."""
-    return [BAD if at in block.errors else orjson.loads(text) for at, text in enumerate(json_texts(block.records))]
+    return [
+        BAD if at in block.errors else orjson.loads(text)
+        for at, text in enumerate(json_texts(block.records))
+    ]
 
 
 def read(content: bytes, chunk: Chunk) -> Iterator[Block]:
@@ -84,7 +95,9 @@ def test_a_table_is_read_as_it_is_cell_by_cell(lines: list[str], end: str) -> No
 @settings(max_examples=200)
 @given(tables(), st.sampled_from(["\n", "\r\n"]))
 def test_a_table_without_ids_is_read_as_it_is_cell_by_cell(lines: list[str], end: str) -> None:
-    expected = cell_by_cell([",".join([line.split(",")[0], "a", line.split(",")[-1]]) for line in lines])
+    expected = cell_by_cell(
+        [",".join([line.split(",")[0], "a", line.split(",")[-1]]) for line in lines]
+    )
     content = "".join(f"{line.split(',')[0]},{line.split(',')[-1]}{end}" for line in lines).encode()
     header = content.index(b"\n") + 1
     chunk = Chunk(index=0, unit=0, start=header, end=len(content), first=0, records=1)

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferrun.formats.csv.format import CSV
-from inferrun.plugins import ArrowRecords, Batch, Json, JsonRecords, ResultCounts, Results, StoredResult
+from inferrun.plugins import (
+    ArrowRecords,
+    Batch,
+    Json,
+    JsonRecords,
+    ResultCounts,
+    Results,
+    StoredResult,
+)
 from runner.stores.file.local_files import MemoryFile
 
 LOOK_LIKE_JSON = (
@@ -34,7 +42,9 @@ LOOK_LIKE_JSON = (
 TEXTS = st.sampled_from(LOOK_LIKE_JSON) | st.text(st.characters(codec="utf-8"))
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.just(1.5) | TEXTS,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2)
+    ),
     max_leaves=3,
 )
 
@@ -51,7 +61,9 @@ def written(*pieces: Rows, ids: bool = False) -> bytes:
         values = JsonRecords([orjson.dumps(prediction) for prediction, _ in rows])
         members = JsonRecords([orjson.dumps(copied)[1:-1] for _, copied in rows])
         custom_ids = [str(at) for at in range(len(rows))] if ids else ()
-        writer.write(Batch(first=first, records=values, ids=custom_ids, copied=members), Results(values))
+        writer.write(
+            Batch(first=first, records=values, ids=custom_ids, copied=members), Results(values)
+        )
         first += len(rows)
     writer.close()
     return out.getvalue()
@@ -63,7 +75,9 @@ def read(content: bytes) -> list[StoredResult]:
 
 def values(content: bytes, *names: str) -> Rows:
     """What is read again; a column that a row does not have is null."""
-    rows = [(orjson.loads(row.prediction), orjson.loads(b"{%b}" % row.copied)) for row in read(content)]
+    rows = [
+        (orjson.loads(row.prediction), orjson.loads(b"{%b}" % row.copied)) for row in read(content)
+    ]
     return [(prediction, {name: copied.get(name) for name in names}) for prediction, copied in rows]
 
 
@@ -72,7 +86,9 @@ def filled(rows: Rows) -> Rows:
 
 
 ROWS = st.lists(
-    st.tuples(VALUES, st.dictionaries(st.sampled_from("tu"), VALUES | TEXTS, min_size=1)), min_size=1, max_size=4
+    st.tuples(VALUES, st.dictionaries(st.sampled_from("tu"), VALUES | TEXTS, min_size=1)),
+    min_size=1,
+    max_size=4,
 )
 
 
@@ -112,7 +128,10 @@ def test_files_in_which_a_column_has_texts_only_or_not_can_be_joined(text: str) 
     mixed: Rows = [(1, {"t": 1})]
     for others, name in ((plain, '"t"'), (mixed, "t")):
         out = io.BytesIO()
-        CSV.join_files([MemoryFile(str(at), written(rows)) for at, rows in enumerate((texts, others, texts))], out)
+        CSV.join_files(
+            [MemoryFile(str(at), written(rows)) for at, rows in enumerate((texts, others, texts))],
+            out,
+        )
         assert out.getvalue().startswith(b"index,%b,prediction,error\n" % name.encode())
         assert values(out.getvalue(), "t") == [*texts, *others, *texts]
 
@@ -135,7 +154,9 @@ def test_bytes_and_decimals_have_one_form_in_a_column() -> None:
     )
     out, predictions = io.BytesIO(), JsonRecords([b"1"] * 3)
     writer = CSV.writer(out, io.BytesIO())
-    writer.write(Batch(first=0, records=predictions, copied=ArrowRecords(table)), Results(predictions))
+    writer.write(
+        Batch(first=0, records=predictions, copied=ArrowRecords(table)), Results(predictions)
+    )
     writer.close()
     rows = list(csv.DictReader(io.StringIO(out.getvalue().decode())))
     assert [row["raw"] for row in rows] == ['{"b64":"AGE="}', '{"b64":"/w=="}', ""]
@@ -146,19 +167,28 @@ def test_bytes_and_decimals_have_one_form_in_a_column() -> None:
 
 
 def test_a_value_that_cannot_be_written_is_an_error_of_its_record() -> None:
-    """DuckDB 2.0.1 writes an infinite date as the last day of 32 bits, fastparquet 2026.9.0 two days as a time of day."""
+    """DuckDB 2.0.1 writes an infinite date as the last day of 32 bits, fastparquet 2026.9.0 two
+    days as a time of day."""
     table = pyarrow.record_batch(
         {
             "day": pyarrow.array([2**31 - 1, 0, 0], pyarrow.int32()).cast(pyarrow.date32()),
-            "took": pyarrow.array([0, 2 * 86_400_000_000, 1], pyarrow.int64()).cast(pyarrow.time64("us")),
+            "took": pyarrow.array([0, 2 * 86_400_000_000, 1], pyarrow.int64()).cast(
+                pyarrow.time64("us")
+            ),
         }
     )
     out, errors, predictions = io.BytesIO(), io.BytesIO(), JsonRecords([b"1"] * 3)
     writer = CSV.writer(out, errors)
-    writer.write(Batch(first=0, records=predictions, copied=ArrowRecords(table)), Results(predictions))
+    writer.write(
+        Batch(first=0, records=predictions, copied=ArrowRecords(table)), Results(predictions)
+    )
     assert writer.close() == ResultCounts(1, 2)
     found = read(out.getvalue())
-    assert [one.error.code if one.error else None for one in found] == ["invalid_input", "invalid_input", None]
+    assert [one.error.code if one.error else None for one in found] == [
+        "invalid_input",
+        "invalid_input",
+        None,
+    ]
     assert errors.getvalue().count(b"\n") == 2
 
 

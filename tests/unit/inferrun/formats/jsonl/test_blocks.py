@@ -14,7 +14,20 @@ from runner.stores.file.local_files import MemoryFile
 
 MANY: Final = settings(max_examples=300)
 
-VALID: Final = ("0", "-0", "-0.0", "1", "5.1", "1e3", "1E-3", "-2.5e+10", "null", f"{1 << 64}", "9" * 30, "0.1e-400")
+VALID: Final = (
+    "0",
+    "-0",
+    "-0.0",
+    "1",
+    "5.1",
+    "1e3",
+    "1E-3",
+    "-2.5e+10",
+    "null",
+    f"{1 << 64}",
+    "9" * 30,
+    "0.1e-400",
+)
 INVALID: Final = (
     "NaN",
     "-NaN",
@@ -48,7 +61,9 @@ INVALID_TOO: Final = (
     '{"a":1,"a":2}',
     "\\u0031",
 )
-AROUND: Final = st.sampled_from(["", "", "", "", " ", "\t", "  ", "\r", "1", ",", "]", "[", "\f", "\ufeff", "\x00"])
+AROUND: Final = st.sampled_from(
+    ["", "", "", "", " ", "\t", "  ", "\r", "1", ",", "]", "[", "\f", "\ufeff", "\x00"]
+)
 BREAKS: Final = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", "\n \n", "\r\r\n", ""])
 
 
@@ -101,7 +116,8 @@ def test_a_file_is_read_as_it_is_line_by_line(content: bytes) -> None:
     expected = line_by_line(content.removeprefix(b"\xef\xbb\xbf"))
     file = MemoryFile("rows.jsonl", content)
     chunk = Chunk(index=0, unit=0, start=0, end=len(content), first=0, records=1)
-    is_binary = b"\0" in content[: file_kinds.HEAD] or file_kinds.kind_of(content)  # which is refused
+    # which is refused
+    is_binary = b"\0" in content[: file_kinds.HEAD] or file_kinds.kind_of(content)
     if is_binary or not content.removeprefix(b"\xef\xbb\xbf").strip():
         return
     (block,) = JSONL.read(file, chunk, limits=Limits())
@@ -113,7 +129,9 @@ def test_a_file_is_read_as_it_is_line_by_line(content: bytes) -> None:
 @given(st.lists(lines(), min_size=1, max_size=5))
 def test_records_in_objects_are_read_as_they_are_in_lines(rows: list[str]) -> None:
     try:
-        content = "".join(f'{{"custom_id":{at},"inputs":{row.strip()}}}\n' for at, row in enumerate(rows)).encode()
+        content = "".join(
+            f'{{"custom_id":{at},"inputs":{row.strip()}}}\n' for at, row in enumerate(rows)
+        ).encode()
         values = [orjson.loads(line)["inputs"] for line in content.splitlines()]
     except (orjson.JSONDecodeError, KeyError):
         return
@@ -123,4 +141,6 @@ def test_records_in_objects_are_read_as_they_are_in_lines(rows: list[str]) -> No
     assert block.ids == list(range(len(rows)))
     is_valid = line_by_line(b"".join(orjson.dumps(value) + b"\n" for value in values)) is not None
     assert bool(block.errors) != is_valid
-    assert not is_valid or list(json_texts(block.records)) == [orjson.dumps(value) for value in values]
+    assert not is_valid or list(json_texts(block.records)) == [
+        orjson.dumps(value) for value in values
+    ]

@@ -9,11 +9,22 @@ import pytest
 
 from inferrun.formats.jsonl.format import JSONL, Jsonl
 from inferrun.formats.record_texts import copied_texts
-from inferrun.plugins import Batch, Block, Chunk, ColumnSelection, Limits, RecordError, ResultCounts, Results
+from inferrun.plugins import (
+    Batch,
+    Block,
+    Chunk,
+    ColumnSelection,
+    Limits,
+    RecordError,
+    ResultCounts,
+    Results,
+)
 from tests.unit.runner.batches import batch, decoded, file_of, results
 
 
-def read(path: Path, *, start: int = 0, end: int | None = None, limits: Limits | None = None) -> list[Block]:
+def read(
+    path: Path, *, start: int = 0, end: int | None = None, limits: Limits | None = None
+) -> list[Block]:
     end = path.stat().st_size if end is None else end
     return list(JSONL.read(file_of(path), chunk_of(start, end), limits=limits or Limits()))
 
@@ -41,12 +52,18 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "rows.jsonl"
 
 
-@pytest.mark.parametrize("text", ["[1]\n[22]\n\n[333]\n", "[1]\n[22]\n[333]", "\n\n[1]\r\n  \n[22]\r\n[333]\r\n\r\n"])
+@pytest.mark.parametrize(
+    "text", ["[1]\n[22]\n\n[333]\n", "[1]\n[22]\n[333]", "\n\n[1]\r\n  \n[22]\r\n[333]\r\n\r\n"]
+)
 @pytest.mark.parametrize("size", range(1, 24))
-def test_each_record_is_in_exactly_one_range_whatever_the_ranges_are(path: Path, text: str, size: int) -> None:
+def test_each_record_is_in_exactly_one_range_whatever_the_ranges_are(
+    path: Path, text: str, size: int
+) -> None:
     path.write_bytes(text.encode())
     total = len(text.encode())
-    ranges = [read(path, start=start, end=min(start + size, total)) for start in range(0, total, size)]
+    ranges = [
+        read(path, start=start, end=min(start + size, total)) for start in range(0, total, size)
+    ]
     assert [row for batches in ranges for row in rows(batches)] == [[1], [22], [333]]
 
 
@@ -67,7 +84,10 @@ def test_lines_after_the_expected_size_are_ignored(path: Path) -> None:
 
 
 def test_ids_are_optional_and_kept(path: Path) -> None:
-    lines_of(path, '{"custom_id": "a", "inputs": [1]}\n[2]\n{"inputs": [3]}\n{"custom_id": 7, "inputs": [4]}\n')
+    lines_of(
+        path,
+        '{"custom_id": "a", "inputs": [1]}\n[2]\n{"inputs": [3]}\n{"custom_id": 7, "inputs": [4]}\n',
+    )
     (block,) = read(path)
     assert decoded(block) == [[1], [2], [3], [4]]
     assert block.ids == ["a", None, None, 7]
@@ -84,11 +104,15 @@ def test_bytes_are_strings_with_and_without_a_bad_line_beside_them(path: Path) -
 
 @pytest.mark.parametrize("text", ["\ufeff", "\ufeff\n", "\ufeff\n[1]\n", "\ufeff[1]\n"])
 @pytest.mark.parametrize("chunk_bytes", [2, 3, 4, 100])
-def test_a_byte_order_mark_is_not_counted_as_a_record(path: Path, text: str, chunk_bytes: int) -> None:
+def test_a_byte_order_mark_is_not_counted_as_a_record(
+    path: Path, text: str, chunk_bytes: int
+) -> None:
     path.write_bytes(text.encode())
     size = path.stat().st_size
     found = [
-        row for start in range(0, size, chunk_bytes) for row in rows(read(path, start=start, end=start + chunk_bytes))
+        row
+        for start in range(0, size, chunk_bytes)
+        for row in rows(read(path, start=start, end=start + chunk_bytes))
     ]
     assert count(path, chunk_bytes=chunk_bytes) == len(found) == text.count("[1]")
 
@@ -150,7 +174,12 @@ def test_an_invalid_record_costs_one_record_and_is_reported_with_file_and_line(
 def test_a_record_may_be_a_value_or_a_nested_array(path: Path, values: list[object]) -> None:
     given = [value for value in values if not isinstance(value, dict)]
     assert rows(read(lines_of(path, "".join(json.dumps(value) + "\n" for value in given)))) == given
-    (block,) = read(lines_of(path, "".join(json.dumps({"custom_id": "a", "inputs": value}) + "\n" for value in values)))
+    (block,) = read(
+        lines_of(
+            path,
+            "".join(json.dumps({"custom_id": "a", "inputs": value}) + "\n" for value in values),
+        )
+    )
     assert (rows([block]), block.ids, block.errors) == (values, ["a"] * len(values), {})
 
 
@@ -158,13 +187,17 @@ def test_a_line_in_a_later_block_is_named_by_its_first_byte(path: Path) -> None:
     text = "[1, 2]\n" * 500 + "[1, x]\n" + "[1, 2]\n" * 500
     lines_of(path, text)
     (error,) = (
-        one for block in read(path, start=2000, limits=Limits(batch_bytes=1024)) for one in block.errors.values()
+        one
+        for block in read(path, start=2000, limits=Limits(batch_bytes=1024))
+        for one in block.errors.values()
     )
     assert error.message.startswith("rows.jsonl, the line at byte 3500, is not valid JSON")
 
 
 def test_an_invalid_record_keeps_its_id(path: Path) -> None:
-    (block,) = read(lines_of(path, '{"custom_id": "a", "inputs": [1]}\n{"custom_id": "b", "inputs": ["x"]}\n'))
+    (block,) = read(
+        lines_of(path, '{"custom_id": "a", "inputs": [1]}\n{"custom_id": "b", "inputs": ["x"]}\n')
+    )
     assert block.ids == ["a", "b"]
     assert set(block.errors) == {1}
 
@@ -185,7 +218,9 @@ def written(given: Batch, found: Results) -> tuple[list[object], list[object], R
     out, errors = io.BytesIO(), io.BytesIO()
     writer = JSONL.writer(out, errors)
     writer.write(given, found)
-    lines, failed = ([orjson.loads(line) for line in one.getvalue().splitlines()] for one in (out, errors))
+    lines, failed = (
+        [orjson.loads(line) for line in one.getvalue().splitlines()] for one in (out, errors)
+    )
     return lines, failed, writer.close()
 
 
@@ -203,21 +238,34 @@ def test_results_are_lines_with_index_and_id() -> None:
 
 def test_an_error_is_written_in_place_of_a_prediction_and_to_the_error_file() -> None:
     error = RecordError("invalid_prediction", "the model returned NaN", attempts=2)
-    lines, failed, counts = written(batch([[1]] * 2, ids=['a,"error":', None]), results(['b,"error":', error]))
-    line = {"index": 1, "error": {"code": "invalid_prediction", "message": "the model returned NaN", "attempts": 2}}
+    lines, failed, counts = written(
+        batch([[1]] * 2, ids=['a,"error":', None]), results(['b,"error":', error])
+    )
+    line = {
+        "index": 1,
+        "error": {"code": "invalid_prediction", "message": "the model returned NaN", "attempts": 2},
+    }
     assert lines == [{"index": 0, "custom_id": 'a,"error":', "prediction": 'b,"error":'}, line]
     assert (failed, counts) == ([line], ResultCounts(completed=1, failed=1))
 
 
 def test_numbers_that_are_copied_keep_their_texts(path: Path) -> None:
-    lines_of(path, '{"id": 1, "price": 123456789012345678.25, "rates": {"a": [1.000000000000000001]}, "n": 0.1}\n')
+    lines_of(
+        path,
+        '{"id": 1, "price": 123456789012345678.25, "rates": {"a": [1.000000000000000001]}, "n": 0.1}\n',
+    )
     columns = ColumnSelection(fed=("id",), copied=("price", "rates", "n"))
     (block,) = JSONL.with_columns(columns).read(file_of(path), chunk_of(0, 1), limits=Limits())
-    assert copied_texts(block) == [b'"price":123456789012345678.25,"rates":{"a":[1.000000000000000001]},"n":0.1']
+    assert copied_texts(block) == [
+        b'"price":123456789012345678.25,"rates":{"a":[1.000000000000000001]},"n":0.1'
+    ]
 
 
 def test_a_line_that_is_nested_too_deeply_is_an_error_of_its_record(path: Path) -> None:
-    lines_of(path, f'{{"id": 1, "price": {"[" * 1000}123456789012345678.25{"]" * 1000}}}\n{{"id": 2, "price": 1.5}}\n')
+    lines_of(
+        path,
+        f'{{"id": 1, "price": {"[" * 1000}123456789012345678.25{"]" * 1000}}}\n{{"id": 2, "price": 1.5}}\n',
+    )
     columns = ColumnSelection(fed=("id",), copied=("price",))
     (block,) = JSONL.with_columns(columns).read(file_of(path), chunk_of(0, 1000), limits=Limits())
     assert list(block.errors) == [0]
@@ -240,7 +288,9 @@ def test_a_line_that_is_no_record_keeps_what_is_copied_of_it(path: Path) -> None
     assert list(block.ids) == ["a", "b", None, None, None, None]
     whole = b'"ticket":"T-1","price":123456789012345678.25'
     assert copied_texts(block) == [b'"ticket":"T-0"', whole, b'"ticket":"T-2"', b"", b"", b""]
-    (block,) = JSONL.with_columns(everything).read(file_of(path), chunk_of(0, 1000), limits=Limits())
+    (block,) = JSONL.with_columns(everything).read(
+        file_of(path), chunk_of(0, 1000), limits=Limits()
+    )
     assert sorted(block.errors) == [1, 2, 4, 5]
     assert copied_texts(block)[1] == whole
 

@@ -32,21 +32,29 @@ def path(tmp_path: Path, text: bytes) -> Path:
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 5, 8, 100])
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 7, 100])
-def test_ranges_yield_every_byte_once_in_whole_lines(path: Path, text: bytes, step: int, piece: int) -> None:
+def test_ranges_yield_every_byte_once_in_whole_lines(
+    path: Path, text: bytes, step: int, piece: int
+) -> None:
     found = [
         block
         for start in range(0, len(text), step)
-        for block in line_blocks(file_of(path), start=start, end=start + step, line_limit=99, piece=piece)
+        for block in line_blocks(
+            file_of(path), start=start, end=start + step, line_limit=99, piece=piece
+        )
     ]
     assert b"".join(block for _, block in found) == text
-    assert [place for place, _ in found] == [sum(len(block) for _, block in found[:at]) for at in range(len(found))]
+    assert [place for place, _ in found] == [
+        sum(len(block) for _, block in found[:at]) for at in range(len(found))
+    ]
     assert all(block.endswith(b"\n") for _, block in found[:-1])
 
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 5, 8, 100])
 def test_lines_are_counted_without_blank_ones(path: Path, text: bytes, piece: int) -> None:
     blocks = line_blocks(file_of(path), start=0, end=len(text), line_limit=99, piece=piece)
-    assert sum(count_records(block) for _, block in blocks) == len([line for line in text.splitlines() if line.strip()])
+    assert sum(count_records(block) for _, block in blocks) == len(
+        [line for line in text.splitlines() if line.strip()]
+    )
 
 
 def test_a_line_number_is_found_by_offset_and_by_count(tmp_path: Path) -> None:
@@ -69,7 +77,9 @@ def test_a_line_number_is_found_after_long_lines(tmp_path: Path) -> None:
 def test_a_line_over_the_limit_is_reported_with_its_number(tmp_path: Path, piece: int) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"[1]\n[2]\n" + b"x" * 101 + b"\n[3]\n")
-    with pytest.raises(InputError, match=r"rows\.jsonl line 3: the record is longer than 100 bytes"):
+    with pytest.raises(
+        InputError, match=r"rows\.jsonl line 3: the record is longer than 100 bytes"
+    ):
         list(line_blocks(file_of(path), start=0, end=999, line_limit=100, piece=piece))
 
 

@@ -12,7 +12,13 @@ from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import Batch, CustomId, JsonRecords, Results
 
 NUMBERS = st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False, allow_infinity=False)
-VALUES = NUMBERS | st.none() | st.booleans() | st.text(max_size=5) | st.sampled_from(["%d", "%", "%%b", "\n", "],["])
+VALUES = (
+    NUMBERS
+    | st.none()
+    | st.booleans()
+    | st.text(max_size=5)
+    | st.sampled_from(["%d", "%", "%%b", "\n", "],["])
+)
 
 
 def written(texts: JsonRecords, *, first: int, ids: Sequence[CustomId] = ()) -> bytes:
@@ -24,11 +30,15 @@ def written(texts: JsonRecords, *, first: int, ids: Sequence[CustomId] = ()) -> 
 
 
 def one_by_one(texts: list[bytes], *, first: int) -> bytes:
-    return b"".join(b'{"index":%d,"prediction":%b}\n' % (first + at, text) for at, text in enumerate(texts))
+    return b"".join(
+        b'{"index":%d,"prediction":%b}\n' % (first + at, text) for at, text in enumerate(texts)
+    )
 
 
 @given(
-    st.lists(VALUES, min_size=1) | st.lists(NUMBERS, min_size=1) | st.lists(st.lists(VALUES), min_size=1),
+    st.lists(VALUES, min_size=1)
+    | st.lists(NUMBERS, min_size=1)
+    | st.lists(st.lists(VALUES), min_size=1),
     st.sampled_from([0, 7, 995, 1000, 123_456_789_012]),
 )
 def test_lines_are_those_of_their_texts(values: list[object], first: int) -> None:
@@ -37,8 +47,14 @@ def test_lines_are_those_of_their_texts(values: list[object], first: int) -> Non
     assert found == one_by_one(texts, first=first)
 
 
-@given(st.lists(st.tuples(VALUES, st.none() | st.text(max_size=5) | st.integers(0, 1 << 63)), min_size=1))
-def test_lines_with_ids_are_those_of_their_texts(pairs: list[tuple[object, str | int | None]]) -> None:
+@given(
+    st.lists(
+        st.tuples(VALUES, st.none() | st.text(max_size=5) | st.integers(0, 1 << 63)), min_size=1
+    )
+)
+def test_lines_with_ids_are_those_of_their_texts(
+    pairs: list[tuple[object, str | int | None]],
+) -> None:
     texts, ids = [orjson.dumps(value) for value, _ in pairs], [custom_id for _, custom_id in pairs]
     members = [b"" if one is None else b',"custom_id":' + orjson.dumps(one) for one in ids]
     expected = [

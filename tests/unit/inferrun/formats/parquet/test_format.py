@@ -57,7 +57,9 @@ def test_ranges_are_rows_whatever_the_row_groups_are(path: Path) -> None:
         Piece(0, 3, 3), Piece(3, 6, 3), Piece(6, 9, 3), Piece(9, 10, 1),
     ]  # fmt: skip
     assert pieces(path, chunk_bytes=1 << 20) == [Piece(0, 10, 10)]
-    assert [row for block in read(path, start=3, end=9) for row in decoded(block)] == [[at] for at in range(3, 9)]
+    assert [row for block in read(path, start=3, end=9) for row in decoded(block)] == [
+        [at] for at in range(3, 9)
+    ]
 
 
 def test_a_chunk_continues_where_the_one_before_has_ended(path: Path) -> None:
@@ -75,7 +77,9 @@ def test_a_chunk_continues_where_the_one_before_has_ended(path: Path) -> None:
     found: list[object] = []
     for start in (0, 30, 60, 90, 30):
         chunk = Chunk(0, 0, start, min(start + 30, 100), 0, 1)
-        found += [row for block in reader.read(file, chunk, limits=Limits()) for row in decoded(block)]
+        found += [
+            row for block in reader.read(file, chunk, limits=Limits()) for row in decoded(block)
+        ]
     assert found == [[at] for at in [*range(100), *range(30, 60)]]
     assert len(opened) == 2
 
@@ -94,10 +98,14 @@ def test_an_empty_file_has_no_records(path: Path) -> None:
     assert pieces(path) == []
 
 
-@pytest.mark.parametrize("columns", [{"a": [1], "b": ["x"]}, {"a": [[1, 2]]}, {"custom_id": [0.5], "a": ["x"]}])
+@pytest.mark.parametrize(
+    "columns", [{"a": [1], "b": ["x"]}, {"a": [[1, 2]]}, {"custom_id": [0.5], "a": ["x"]}]
+)
 def test_a_column_that_is_not_a_number_is_reported(path: Path, columns: dict[str, object]) -> None:
     write(path, columns)
-    with pytest.raises(InputError, match=r"rows\.parquet: column '.*' has type .*; allowed are numbers"):
+    with pytest.raises(
+        InputError, match=r"rows\.parquet: column '.*' has type .*; allowed are numbers"
+    ):
         schema_in(path)
 
 
@@ -114,7 +122,8 @@ def test_a_file_of_another_format_is_reported(path: Path) -> None:
 
 
 def test_encrypted_columns_are_refused(path: Path) -> None:
-    """Their footer is readable and signed: a nonce of 12 bytes and a tag of 16 follow the metadata."""
+    """Their footer is readable and signed: a nonce of 12 bytes and a tag of 16 follow the
+    metadata."""
     write(path, {"a": [1]})
     content = path.read_bytes()
     size = int.from_bytes(content[-8:-4], "little")
@@ -138,7 +147,9 @@ def test_the_index_of_a_pandas_frame_feeds_the_model_only_if_it_is_named(path: P
         assert found.names == ["a", "b"]
         index = ({*PARQUET.schema(file_of(path)).names} - {"a", "b"}).pop()
         for columns in (ColumnSelection(fed=("a", index)), ColumnSelection(copied=(index,))):
-            assert index in schema_of([file_of(path)], PARQUET.schema, columns, SchemaRules({})).names
+            assert (
+                index in schema_of([file_of(path)], PARQUET.schema, columns, SchemaRules({})).names
+            )
 
 
 @pytest.mark.parametrize("name", ["clickhouse/files/types.parquet"])
@@ -150,9 +161,13 @@ def test_a_column_of_the_logical_type_enum_is_text(name: str) -> None:
 def test_a_page_that_differs_from_its_checksum_is_not_read(path: Path) -> None:
     """Spark 4.1.4 writes checksums; pyarrow, DuckDB and polars do not compare them by default."""
     table = pyarrow.table({"a": [1.5, 2.5]})
-    parquet.write_table(table, path, compression="none", use_dictionary=False, write_page_checksum=True)
+    parquet.write_table(
+        table, path, compression="none", use_dictionary=False, write_page_checksum=True
+    )
     assert decoded(read(path)[0]) == [[1.5], [2.5]]
     values = table["a"].chunk(0).buffers()[1].to_pybytes()
     path.write_bytes(path.read_bytes().replace(values, values[:6] + b"\xf9" + values[7:]))
-    with pytest.raises(InputError, match="cannot be read as Parquet: a page is damaged, its checksum differs"):
+    with pytest.raises(
+        InputError, match="cannot be read as Parquet: a page is damaged, its checksum differs"
+    ):
         read(path)

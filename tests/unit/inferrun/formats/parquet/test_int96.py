@@ -18,8 +18,12 @@ _2026, _LATE = 1767323045123456, 253402300799999999
 
 
 def read_as(kind: pyarrow.DataType, moments: list[int | None]) -> pyarrow.Array:
-    """Return moments, given in nanoseconds, as pyarrow reads them from INT96: it cuts, or drops the highest bits."""
-    counts = [one if one is None else one // 1000 if kind == us else (one + 2**63) % 2**64 - 2**63 for one in moments]
+    """Return moments, given in nanoseconds, as pyarrow reads them from INT96: it cuts, or drops the
+    highest bits."""
+    counts = [
+        one if one is None else one // 1000 if kind == us else (one + 2**63) % 2**64 - 2**63
+        for one in moments
+    ]
     return pyarrow.array(counts, pyarrow.int64()).cast(kind)
 
 
@@ -34,11 +38,16 @@ def test_times_are_microseconds_if_they_have_no_more() -> None:
 
 def test_times_with_more_are_nanoseconds() -> None:
     column = exact([_2026 * 1000 + 789, -1, None])
-    assert (column.type, column.cast(pyarrow.int64()).to_pylist()) == (ns, [_2026 * 1000 + 789, -1, None])
+    assert (column.type, column.cast(pyarrow.int64()).to_pylist()) == (
+        ns,
+        [_2026 * 1000 + 789, -1, None],
+    )
 
 
 @pytest.mark.parametrize(("kind", "bad"), [(ns, [1, 3]), (us, [0, 1])])
-def test_of_both_in_one_column_each_is_exact_or_an_error_of_its_record(kind: pyarrow.DataType, bad: list[int]) -> None:
+def test_of_both_in_one_column_each_is_exact_or_an_error_of_its_record(
+    kind: pyarrow.DataType, bad: list[int]
+) -> None:
     moments = [_2026 * 1000 + 789, _LATE * 1000 + 999, None, _LATE * 1000, 5000]
     found, faults = cast_exactly(exact(moments), kind)
     assert faults == bad
@@ -50,7 +59,9 @@ def test_of_both_in_one_column_each_is_exact_or_an_error_of_its_record(kind: pya
 def test_times_within_lists_are_read_in_one_unit() -> None:
     def lists(moments: list[int | None]) -> pyarrow.DataType:
         first, second = (
-            pyarrow.record_batch({"t": pyarrow.ListArray.from_arrays([0, 1, 2], read_as(kind, moments))})
+            pyarrow.record_batch(
+                {"t": pyarrow.ListArray.from_arrays([0, 1, 2], read_as(kind, moments))}
+            )
             for kind in (us, ns)
         )
         return exact_times(first, second, {"t"}).column("t").type
@@ -62,7 +73,9 @@ def test_times_within_lists_are_read_in_one_unit() -> None:
 
 
 @pytest.mark.parametrize(("nanoseconds", "kind"), [(0, us), (1, ns)])
-def test_a_file_has_the_unit_that_its_times_need(tmp_path: Path, nanoseconds: int, kind: pyarrow.DataType) -> None:
+def test_a_file_has_the_unit_that_its_times_need(
+    tmp_path: Path, nanoseconds: int, kind: pyarrow.DataType
+) -> None:
     path = tmp_path / "times.parquet"
     table = pyarrow.table({"n": [1, 2], "t": pyarrow.array([nanoseconds, 10**18], ns)})
     parquet.write_table(table, path, use_deprecated_int96_timestamps=True)

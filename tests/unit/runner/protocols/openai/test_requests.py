@@ -42,7 +42,10 @@ NO_VALUES_OF_PYTHON = (
 @pytest.mark.parametrize("model", ["", "other"])
 def test_a_body_is_sent_as_it_is_but_for_its_model(value: bytes, model: str) -> None:
     line = LINE % (b'{ "seed" : %b ,"model":"m", "messages":[{"model":"x"}]}' % value)
-    expected = b'{ "seed" : %b ,"model":"%b", "messages":[{"model":"x"}]}' % (value, model.encode() or b"m")
+    expected = b'{ "seed" : %b ,"model":"%b", "messages":[{"model":"x"}]}' % (
+        value,
+        model.encode() or b"m",
+    )
     assert parse_request(line, model=model)[1] == expected
 
 
@@ -60,14 +63,22 @@ def test_a_body_gets_the_configured_model_wherever_it_has_one(body: bytes, sent:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
 @given(
-    body=st.dictionaries(st.text(max_size=6).filter(lambda name: name not in ("model", "stream")), JSON),
+    body=st.dictionaries(
+        st.text(max_size=6).filter(lambda name: name not in ("model", "stream")), JSON
+    ),
     at=st.integers(0, 5),
     ascii_only=st.booleans(),
     indent=st.sampled_from([None, (", ", ": "), ("\r,", "\t:  ")]),
@@ -99,14 +110,30 @@ def test_every_byte_of_any_body_but_its_model_arrives(
         (b'{"custom_id":"a","url":"/v1/completions","body":{"a":"\xff"}}', "not valid JSON"),
         (b'{"custom_id":"a","url":"/v1/completions","body":{"a":"\x01"}}', "not valid JSON"),
         (b'{"custom_id":"a","url":"/v1/completions","body":{},"body":{}}', "body is there twice"),
-        (b'{"custom_id":"a","url":"/v1/completions","body":{"model":"a","model":"b"}}', "body.model is there twice"),
-        (b'{"custom_id":"a","url":"/v1/completions","body":{"stream":true}}', "stream must be false"),
+        (
+            b'{"custom_id":"a","url":"/v1/completions","body":{"model":"a","model":"b"}}',
+            "body.model is there twice",
+        ),
+        (
+            b'{"custom_id":"a","url":"/v1/completions","body":{"stream":true}}',
+            "stream must be false",
+        ),
         (b'{"custom_id":"a","url":"/v1/completions","body":[]}', "body must be a JSON object"),
         (b'{"custom_id":1,"url":"/v1/completions","body":{}}', "custom_id must be a string"),
-        (b'{"custom_id":"\\ud800","url":"/v1/completions","body":{}}', "custom_id must be a string"),
-        (b'{"custom_id":"a","method":"GET","url":"/v1/completions","body":{}}', "method must be POST"),
+        (
+            b'{"custom_id":"\\ud800","url":"/v1/completions","body":{}}',
+            "custom_id must be a string",
+        ),
+        (
+            b'{"custom_id":"a","method":"GET","url":"/v1/completions","body":{}}',
+            "method must be POST",
+        ),
         (b'{"custom_id":"a","url":"/completion","body":{}}', "url must be one of"),
-        (b'{"custom_id":"a","body":{"messages":[]}}', "url is missing; the line must be a JSON object with"),  # Mistral
+        # Mistral
+        (
+            b'{"custom_id":"a","body":{"messages":[]}}',
+            "url is missing; the line must be a JSON object with",
+        ),
         (b'{"custom_id":"a","params":{"messages":[]}}', "url, body are missing"),  # Anthropic
         (b'{"request":{"contents":[]}}', "custom_id, url, body are missing"),  # Vertex AI
         (b'{"recordId":"a","modelInput":{}}', "custom_id, url, body are missing"),  # Bedrock
@@ -120,7 +147,9 @@ def test_a_line_that_is_no_request_is_described(line: bytes, why: str) -> None:
 
 @pytest.mark.parametrize("stream", [b"false", b"null"])
 def test_a_request_may_say_that_it_streams_nothing(stream: bytes) -> None:
-    assert parse_request(LINE % (b'{"stream":%b}' % stream), model="")[1] == b'{"stream":%b}' % stream
+    assert (
+        parse_request(LINE % (b'{"stream":%b}' % stream), model="")[1] == b'{"stream":%b}' % stream
+    )
 
 
 def test_the_paths_of_azure_are_understood() -> None:
@@ -128,7 +157,9 @@ def test_the_paths_of_azure_are_understood() -> None:
     assert parse_request(line, model="")[0] == "/v1/chat/completions"
 
 
-@pytest.mark.parametrize("url", ["/v1/rerank", "/v1/score", "/v1/moderations", "/v2/rerank", "/rerank"])
+@pytest.mark.parametrize(
+    "url", ["/v1/rerank", "/v1/score", "/v1/moderations", "/v2/rerank", "/rerank"]
+)
 def test_requests_of_other_tasks_are_sent(url: str) -> None:
     line = b'{"custom_id":"a","url":"%b","body":{"query":"x"}}' % url.encode()
     assert parse_request(line, model="")[0] == url
@@ -156,8 +187,14 @@ def test_whatever_a_server_says_about_an_error_is_json_on_one_line(body: bytes) 
             b'{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}',
             "model_not_found: The model `m` does not exist",
         ),
-        (b'{"error":{"message":"too long","type":"BadRequestError","code":400}}', "BadRequestError: too long"),
-        (b'{"object":"error","message":"too\\nlong","type":"BadRequestError"}', "BadRequestError: too long"),
+        (
+            b'{"error":{"message":"too long","type":"BadRequestError","code":400}}',
+            "BadRequestError: too long",
+        ),
+        (
+            b'{"object":"error","message":"too\\nlong","type":"BadRequestError"}',
+            "BadRequestError: too long",
+        ),
         (b'{"error":"too long","error_type":"validation"}', "too long"),
         (b'{"detail":"Not Found"}', "Not Found"),
         (b'{"detail":[{"input":"x"}]}', ""),
@@ -180,7 +217,10 @@ def test_the_reason_of_a_rejection_is_found(body: bytes, reason: str) -> None:
 )
 def test_the_reason_of_a_rejection_repeats_no_word_of_the_record(prompt: bytes) -> None:
     body = b'{"error":{"message":"invalid text \'Alice 4711\' for the model","code":"alice"}}'
-    assert reason_of(body, request=b'{"model":"m","prompt":%b}' % prompt) == "…: invalid text '… …' for the model"
+    assert (
+        reason_of(body, request=b'{"model":"m","prompt":%b}' % prompt)
+        == "…: invalid text '… …' for the model"
+    )
 
 
 @pytest.mark.parametrize("said", ["'My name is Al...fghijkl'", "'for abcdefgh", "ABCDEFGHI..."])
@@ -206,7 +246,9 @@ def test_a_response_loses_nothing_but_its_line_breaks(value: bytes) -> None:
     assert (usage.prompt_tokens, usage.total_tokens) == (3, 5)
 
 
-@pytest.mark.parametrize("body", [b'{"a":"\xff"}', b'{"a":1e400', b'{"a":"b\nc"}', b'{"a":1e400}{}'])
+@pytest.mark.parametrize(
+    "body", [b'{"a":"\xff"}', b'{"a":1e400', b'{"a":"b\nc"}', b'{"a":1e400}{}']
+)
 def test_a_response_that_is_not_json_is_described(body: bytes) -> None:
     with pytest.raises(ValueError, match="not valid JSON"):
         parse_response(body)
@@ -235,24 +277,32 @@ def test_a_response_is_one_line_that_a_retry_reads_again(separator: bytes) -> No
         (b"null", 0),
     ],
 )
-def test_a_prediction_is_kept_whatever_the_server_says_about_its_tokens(usage: bytes, total: int) -> None:
+def test_a_prediction_is_kept_whatever_the_server_says_about_its_tokens(
+    usage: bytes, total: int
+) -> None:
     body = b'{"id":"x","usage":%b}' % usage
     text, found = parse_response(body)
     assert (text, found.total_tokens) == (body, total)
 
 
 def test_the_sum_of_the_largest_numbers_of_tokens_can_be_stored() -> None:
-    largest = TokenUsage(prompt_tokens=MAX_COUNT, completion_tokens=MAX_COUNT, total_tokens=MAX_COUNT)
+    largest = TokenUsage(
+        prompt_tokens=MAX_COUNT, completion_tokens=MAX_COUNT, total_tokens=MAX_COUNT
+    )
     assert sum([largest, largest], start=NO_USAGE) == largest
 
 
-@pytest.mark.parametrize("members", [b"", b',"choices":[]', b',"data":null', b',"output":[],"status":"failed"'])
+@pytest.mark.parametrize(
+    "members", [b"", b',"choices":[]', b',"data":null', b',"output":[],"status":"failed"']
+)
 def test_a_response_that_is_only_an_error_is_invalid(members: bytes) -> None:
     with pytest.raises(ValueError, match="an error in spite of its status"):
         parse_response(b'{"error":{"message":"c4nary"}%b}' % members)
 
 
-@pytest.mark.parametrize("error", [b"null", b"{}", b'{"message":"a part of the output is missing"}'])
+@pytest.mark.parametrize(
+    "error", [b"null", b"{}", b'{"message":"a part of the output is missing"}']
+)
 def test_a_response_with_a_result_is_kept_whatever_its_error(error: bytes) -> None:
     body = b'{"choices":[{"index":0}],"error":%b}' % error
     assert parse_response(body) == (body, NO_USAGE)

@@ -40,19 +40,39 @@ SCHEMA: dict[str, Any] = {  # Any: JSON
 
 
 def chat(message: dict[str, Any], **choice: Any) -> dict[str, Any]:  # Any: JSON
-    return {"choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop", **choice}]}
+    return {
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", **message},
+                "finish_reason": "stop",
+                **choice,
+            }
+        ]
+    }
 
 
 def test_the_text_of_each_task_is_found() -> None:
     assert text_of("Chat", chat({"content": "a"})) == Text("a", "stop")
     assert (
-        text_of("Chat", chat({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})).text == "ab"
+        text_of(
+            "Chat",
+            chat({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+        ).text
+        == "ab"
     )
-    assert text_of("Chat", chat({"content": None, "refusal": "no"})) == Text(None, "stop", refusal="no")
-    assert text_of("Completion", {"choices": [{"text": "a", "finish_reason": "length"}]}) == Text("a", "length")
+    assert text_of("Chat", chat({"content": None, "refusal": "no"})) == Text(
+        None, "stop", refusal="no"
+    )
+    assert text_of("Completion", {"choices": [{"text": "a", "finish_reason": "length"}]}) == Text(
+        "a", "length"
+    )
     output = [
         {"type": "reasoning", "summary": []},
-        {"type": "message", "content": [{"type": "output_text", "text": "a"}, {"type": "output_text", "text": "b"}]},
+        {
+            "type": "message",
+            "content": [{"type": "output_text", "text": "a"}, {"type": "output_text", "text": "b"}],
+        },
     ]
     assert text_of("Response", {"status": "completed", "output": output}) == Text("ab", "stop")
     cut = {"output": output, "incomplete_details": {"reason": "max_output_tokens"}}
@@ -64,12 +84,17 @@ def test_the_text_of_each_task_is_found() -> None:
     [
         ({"status": "incomplete", "incomplete_details": None}, "length"),
         ({"output": [{"type": "message", "status": "incomplete", "content": []}]}, "length"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
-        ({"status": "completed", "usage": {"input_tokens": 22, "output_tokens": 4}}, "length"),  # llama.cpp 2026-10
+        (
+            {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}},
+            "content_filter",
+        ),
+        # llama.cpp 2026-10
+        ({"status": "completed", "usage": {"input_tokens": 22, "output_tokens": 4}}, "length"),
         ({"status": "completed", "usage": {"input_tokens": 22, "output_tokens": 3}}, "stop"),
     ],
 )
-def test_a_response_that_was_cut_off_has_not_stopped(said: dict[str, Any], reason: str) -> None:  # Any: JSON
+# Any: JSON
+def test_a_response_that_was_cut_off_has_not_stopped(said: dict[str, Any], reason: str) -> None:
     assert text_of("Response", {"output": [], **said}, limit=4).finish_reason == reason
 
 
@@ -88,19 +113,26 @@ def test_logprobs_and_calls_are_found() -> None:
     found = text_of(
         "Chat",
         chat(
-            {"content": None, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+            {
+                "content": None,
+                "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{}"}}],
+            },
             logprobs={"content": [{"token": "a", "logprob": -0.5, "top_logprobs": []}]},
         ),
     )
     assert found.tool_calls == [{"name": "f", "arguments": "{}"}]
     assert found.logprobs == [{"token": "a", "logprob": -0.5}]
-    completion = {"choices": [{"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": [-1.0]}}]}
+    completion = {
+        "choices": [{"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": [-1.0]}}]
+    }
     assert text_of("Completion", completion).logprobs == [{"token": "a", "logprob": -1.0}]
     output = [{"type": "function_call", "name": "f", "arguments": "{}"}]
     assert text_of("Response", {"output": output}).tool_calls == [{"name": "f", "arguments": "{}"}]
 
 
-@pytest.mark.parametrize("response", [{}, {"choices": []}, {"choices": [1]}, {"choices": [{}]}, chat({"content": 7})])
+@pytest.mark.parametrize(
+    "response", [{}, {"choices": []}, {"choices": [1]}, {"choices": [{}]}, chat({"content": 7})]
+)
 def test_a_response_without_an_answer_is_described(response: Any) -> None:  # Any: JSON
     with pytest.raises(InvalidAnswer):
         text_of("Chat", response)
@@ -155,7 +187,10 @@ def test_an_answer_is_judged_without_repeating_it(text: str | None, fault: str) 
 
 
 def test_a_refusal_and_an_answer_that_was_cut_off_are_not_valid() -> None:
-    assert Validation(SCHEMA).judge(Text(None, "stop", refusal="c4nary")) == (None, "the model refused")
+    assert Validation(SCHEMA).judge(Text(None, "stop", refusal="c4nary")) == (
+        None,
+        "the model refused",
+    )
     assert Validation(SCHEMA).judge(Text('{"team":"web"}', "length"))[0] is None
 
 
@@ -168,10 +203,15 @@ def test_a_refusal_and_an_answer_that_was_cut_off_are_not_valid() -> None:
             {"type": "object", "properties": {"a": {"$ref": "http://host/schema"}}},
             "does not lead to a part of the schema",
         ),
-        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}}, "does not lead to a part of the schema"),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}},
+            "does not lead to a part of the schema",
+        ),
     ],
 )
-def test_a_schema_that_cannot_be_used_is_refused_and_nothing_is_loaded(schema: dict[str, Any], message: str) -> None:
+def test_a_schema_that_cannot_be_used_is_refused_and_nothing_is_loaded(
+    schema: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ContractError, match=message):
         Validation(schema)
 
@@ -181,7 +221,11 @@ async def test_an_answer_is_asked_again_with_what_is_wrong() -> None:
 
     async def send(body: dict[str, Any]) -> Reply:  # Any: JSON
         sent.append(body)
-        return Reply(Text(next(texts), "stop"), {}, TokenUsage(prompt_tokens=1, completion_tokens=2, total_tokens=3))
+        return Reply(
+            Text(next(texts), "stop"),
+            {},
+            TokenUsage(prompt_tokens=1, completion_tokens=2, total_tokens=3),
+        )
 
     body = {"messages": [{"role": "user", "content": "x"}], "seed": 1}
     answered = await ask(send, body, validation=Validation(SCHEMA), retries=2)
@@ -232,7 +276,9 @@ def test_a_schema_that_contains_itself_ends() -> None:
 
 def test_a_property_must_not_have_the_name_of_another_member() -> None:
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
-    with pytest.raises(ContractError, match=r"request.responseSchema.properties.text: a prediction has a member"):
+    with pytest.raises(
+        ContractError, match=r"request.responseSchema.properties.text: a prediction has a member"
+    ):
         members_of(Request(prompt="x", responseSchema=schema), form_of_schema(schema))
 
 
@@ -250,7 +296,11 @@ def test_results_are_objects_or_columns() -> None:
     predictions.use_type(predictions.predicted())
     results = predictions.results(found)
     assert isinstance(results.values, ArrowRecords)
-    assert results.values.table.column("prediction").to_pylist() == [{"a": 2**40, "b": '{"c":1}'}, None, None]
+    assert results.values.table.column("prediction").to_pylist() == [
+        {"a": 2**40, "b": '{"c":1}'},
+        None,
+        None,
+    ]
     assert results.errors[2] == RecordError(
         "invalid_prediction", "the prediction does not fit column 'a' of type int64"
     )
@@ -262,7 +312,9 @@ def test_an_embedding_of_another_length_is_an_error_of_its_record() -> None:
     results = predictions.results([{"embedding": [1, 0.1]}, {"embedding": [1]}])
     assert set(results.errors) == {1}
     assert isinstance(results.values, ArrowRecords)
-    assert results.values.table.column("prediction").type.field("embedding").type == pyarrow.list_(pyarrow.float32(), 2)
+    assert results.values.table.column("prediction").type.field("embedding").type == pyarrow.list_(
+        pyarrow.float32(), 2
+    )
 
 
 def test_embeddings_in_base64_are_decoded() -> None:

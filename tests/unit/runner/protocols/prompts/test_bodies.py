@@ -36,9 +36,15 @@ def test_a_chat_has_the_system_message_first() -> None:
     )
     assert sent == {
         "model": "m",
-        "messages": [{"role": "system", "content": "For p."}, {"role": "user", "content": "Sort a"}],
+        "messages": [
+            {"role": "system", "content": "For p."},
+            {"role": "user", "content": "Sort a"},
+        ],
         "max_tokens": 5,
-        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA}},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": SCHEMA},
+        },
         "temperature": 0,
         "seed": 7,
         "user": "id 7",
@@ -90,7 +96,9 @@ def test_several_texts_are_one_request(task: str) -> None:
 
 
 def test_documents_are_compared_with_the_prompt() -> None:
-    assert body({"q": "a", "d": ["b", "c"]}, task="Rerank", prompt="{{ q }}", documentsColumn="d") == {
+    assert body(
+        {"q": "a", "d": ["b", "c"]}, task="Rerank", prompt="{{ q }}", documentsColumn="d"
+    ) == {
         "model": "m",
         "query": "a",
         "documents": ["b", "c"],
@@ -131,22 +139,33 @@ def test_documents_must_be_texts(documents: object) -> None:
     ],
 )
 def test_an_image_is_a_part_of_the_message(value: object, url: str) -> None:
-    (message,) = body({"photo": value}, prompt="What?", images=[{"column": "photo", "detail": "low"}])["messages"]
+    (message,) = body(
+        {"photo": value}, prompt="What?", images=[{"column": "photo", "detail": "low"}]
+    )["messages"]
     image = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
     assert message["content"] == [{"type": "text", "text": "What?"}, image]
 
 
 def test_images_of_a_response_have_a_form_of_their_own() -> None:
-    (message,) = body({"a": PNG, "b": None}, task="Response", prompt="x", images=[{"column": "a"}, {"column": "b"}])[
-        "input"
-    ]
+    (message,) = body(
+        {"a": PNG, "b": None},
+        task="Response",
+        prompt="x",
+        images=[{"column": "a"}, {"column": "b"}],
+    )["input"]
     assert [part["type"] for part in message["content"]] == ["input_text", "input_image"]
 
 
 NO_IMAGES: dict[str, list[object]] = {
     "column 'photo' has no image": [
         *(b"BM", b"", "", "hello", "ü" * 16, "file:///etc/passwd", 7, True, ["a"], [[PNG]], {}),
-        *({"b64": "?"}, {"b64": None}, {"bytes": PNG, "width": 1}, {"path": "a.png"}, {"bytes": [1, 2], "path": None}),
+        *(
+            {"b64": "?"},
+            {"b64": None},
+            {"bytes": PNG, "width": 1},
+            {"path": "a.png"},
+            {"bytes": [1, 2], "path": None},
+        ),
         *(
             {"url": "file:///a.png"},
             {"url": None},
@@ -155,11 +174,18 @@ NO_IMAGES: dict[str, list[object]] = {
         ),
     ],
     "column 'photo' has the path of an image without its bytes": [{"bytes": None, "path": "a.png"}],
-    "column 'photo' has null among its images": [[PNG, None], [None], {"bytes": None, "path": None}, {"bytes": None}],
+    "column 'photo' has null among its images": [
+        [PNG, None],
+        [None],
+        {"bytes": None, "path": None},
+        {"bytes": None},
+    ],
 }
 
 
-@pytest.mark.parametrize(("why", "value"), [(why, value) for why, values in NO_IMAGES.items() for value in values])
+@pytest.mark.parametrize(
+    ("why", "value"), [(why, value) for why, values in NO_IMAGES.items() for value in values]
+)
 def test_what_is_no_image_is_an_error_of_its_record(why: str, value: object) -> None:
     with pytest.raises(InvalidRecord, match=why):
         body({"photo": value}, prompt="x", images=[{"column": "photo"}])
@@ -182,10 +208,15 @@ def test_a_list_has_several_images_or_none() -> None:
             {"task": "Embedding", "prompt": "a", "body": {"user": "{{ b }}"}},
             "request.body: reads columns, but a request",
         ),
-        ({"prompt": "a", "body": {"x": ["{{ b"]}}, "request.body.x.0: line 1: unexpected end of template"),
+        (
+            {"prompt": "a", "body": {"x": ["{{ b"]}},
+            "request.body.x.0: line 1: unexpected end of template",
+        ),
     ],
 )
-def test_a_request_that_cannot_be_made_names_its_field(request_: dict[str, Any], message: str) -> None:
+def test_a_request_that_cannot_be_made_names_its_field(
+    request_: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ContractError) as raised:
         bodies(**request_)
     assert str(raised.value).startswith(message)

@@ -22,7 +22,9 @@ from runner.protocols.prompts.row_model import rows_of
     ],
     ids=lambda one: str(getattr(one, "type", "")),
 )
-def test_a_value_has_a_type_of_python_or_its_form_in_json(column: pa.Array, values: list[object]) -> None:
+def test_a_value_has_a_type_of_python_or_its_form_in_json(
+    column: pa.Array, values: list[object]
+) -> None:
     rows = rows_of(ArrowRecords(pa.record_batch({"v": column})))
     assert rows == [{"v": one} for one in values]
 
@@ -36,5 +38,7 @@ def test_a_time_that_python_lacks_fails_its_record_only() -> None:
 
 
 def test_a_number_of_json_with_more_digits_than_a_double_keeps_them() -> None:
-    (row,) = rows_of(JsonRecords([b'{"a":123456789012345678.25,"b":0.1,"c":12345678901234567890123}']))
+    (row,) = rows_of(
+        JsonRecords([b'{"a":123456789012345678.25,"b":0.1,"c":12345678901234567890123}'])
+    )
     assert row == {"a": Decimal("123456789012345678.25"), "b": 0.1, "c": 12345678901234567890123}

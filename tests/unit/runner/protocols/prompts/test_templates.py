@@ -26,7 +26,9 @@ def test_a_value_arrives_verbatim(value: str) -> None:
     assert text("<{{ title }}>", {"title": value}) == f"<{value}>"
 
 
-@pytest.mark.parametrize("value", ["{{ 7*7 }}", "{% raw %}", "{# a #}", "<b>&amp;</b>", "{{ row }}", "\n\n", "\ud800"])
+@pytest.mark.parametrize(
+    "value", ["{{ 7*7 }}", "{% raw %}", "{# a #}", "<b>&amp;</b>", "{{ row }}", "\n\n", "\ud800"]
+)
 def test_a_value_is_data_and_never_a_template(value: str) -> None:
     assert text("{{ title }}", {"title": value}) == value
     compiled = templates().value({"a": "{{ title }}", "b": "x {{ title }}"}, field="request.body")
@@ -62,7 +64,10 @@ def test_several_expressions_are_a_text() -> None:
 
 def test_parameters_the_run_and_the_row_are_objects() -> None:
     row = {"title": "a", "odd name": "b"}
-    assert text('{{ params.product }} {{ run.job }} {{ row["odd name"] }}', row, product="p") == "p inf-x b"
+    assert (
+        text('{{ params.product }} {{ run.job }} {{ row["odd name"] }}', row, product="p")
+        == "p inf-x b"
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +84,9 @@ def test_parameters_the_run_and_the_row_are_objects() -> None:
         ("{% if a is defined %}{{ a }}{% endif %}", ("a",)),
     ],
 )
-def test_the_columns_are_those_that_the_templates_read(source: str, columns: tuple[str, ...] | None) -> None:
+def test_the_columns_are_those_that_the_templates_read(
+    source: str, columns: tuple[str, ...] | None
+) -> None:
     found = templates(a="1")
     found.text(source, field="request.prompt")
     assert found.columns == columns
@@ -88,14 +95,19 @@ def test_the_columns_are_those_that_the_templates_read(source: str, columns: tup
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("a\n{{ title", "request.prompt: line 2: unexpected end of template, expected 'end of print statement'."),
+        (
+            "a\n{{ title",
+            "request.prompt: line 2: unexpected end of template, expected 'end of print statement'.",
+        ),
         ("{{ title | shout }}", "request.prompt: line 1: No filter named 'shout'."),
         ("{% if x %}", "request.prompt: line 1: Unexpected end of template."),
         ("{{ params.produkt }}", "request.prompt: params has no 'produkt', did you mean product?"),
         ("{{ x | indent(10) }}", "request.prompt: line 1: No filter named 'indent'."),
     ],
 )
-def test_a_template_that_cannot_be_used_is_described_with_its_line(source: str, message: str) -> None:
+def test_a_template_that_cannot_be_used_is_described_with_its_line(
+    source: str, message: str
+) -> None:
     with pytest.raises(ContractError) as raised:
         templates(product="p").text(source, field="request.prompt")
     assert str(raised.value).startswith(message)
@@ -114,7 +126,10 @@ def test_a_parameter_with_a_default_may_be_missing() -> None:
         ("{{ [1] * 100000000 }}", "not allowed in a template: * is only for numbers"),
         ("{{ 9 ** 999 }}", "not allowed in a template: an exponent may be at most 100"),
         ("{{ ''.__class__.__mro__ }}", "not allowed in a template"),
-        ("{% for i in range(2000) %}x{% endfor %}", "the text has 2000 characters, more than 1000 are not sent"),
+        (
+            "{% for i in range(2000) %}x{% endfor %}",
+            "the text has 2000 characters, more than 1000 are not sent",
+        ),
         ("{% for i in range(200000) %}x{% endfor %}", "cannot be rendered (OverflowError)"),
         ("{{ s.a.b }}", "the template names something that the record does not have"),
         ("{{ s + x }}", "cannot be rendered (TypeError)"),
@@ -123,7 +138,9 @@ def test_a_parameter_with_a_default_may_be_missing() -> None:
         ("{{ [n] }}", "contains NaN or infinity"),
     ],
 )
-def test_a_record_that_cannot_be_rendered_is_described_without_its_values(source: str, message: str) -> None:
+def test_a_record_that_cannot_be_rendered_is_described_without_its_values(
+    source: str, message: str
+) -> None:
     with pytest.raises(InvalidRecord) as raised:
         text(source, {"s": "c4nary", "x": 4711, "b": b"c4nary", "n": float("nan")})
     assert "request.prompt: " + message in str(raised.value)
@@ -132,19 +149,30 @@ def test_a_record_that_cannot_be_rendered_is_described_without_its_values(source
 
 
 def test_a_system_message_is_rendered_once() -> None:
-    assert templates(product="p").constant("For {{ params.product }}", field="request.system") == "For p"
+    assert (
+        templates(product="p").constant("For {{ params.product }}", field="request.system")
+        == "For p"
+    )
     with pytest.raises(ContractError, match=r"request.system: reads the column 'title'"):
         templates().constant("{{ title }}", field="request.system")
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda one: st.lists(one) | st.dictionaries(st.text(), one),
+    )
+)
 def test_json_text_loses_nothing(value: object) -> None:
     assert json.loads(json_text(value)) == value
 
 
 def test_json_text_has_surrogates_as_escapes_and_no_nan() -> None:
     assert json_text({"a": "\ud800", "b": 2**70}) == '{"a":"\\ud800","b":1180591620717411303424}'
-    assert json_text([b"\xff", Decimal("1.10"), datetime.date(2026, 1, 2)]) == '["/w==","1.10","2026-01-02"]'
+    assert (
+        json_text([b"\xff", Decimal("1.10"), datetime.date(2026, 1, 2)])
+        == '["/w==","1.10","2026-01-02"]'
+    )
     for odd in (float("nan"), float("inf"), object()):
         with pytest.raises(InvalidRecord):
             json_text(odd)

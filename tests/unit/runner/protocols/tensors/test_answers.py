@@ -29,13 +29,18 @@ def response(**output: object) -> bytes:
         ({"shape": [2, 3], "data": [1, 2, 3, 4, 5, 6]}, [[1, 2, 3], [4, 5, 6]]),
         ({"shape": [2, 3], "data": [[1, 2, 3], [4, 5, 6]]}, [[1, 2, 3], [4, 5, 6]]),
         ({"shape": [2, 2, 1], "data": [1, 2, 3, 4]}, [[1, 2], [3, 4]]),
-        ({"shape": [2, 2, 2], "data": [1, 2, 3, 4, 5, 6, 7, 8]}, [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]),
+        (
+            {"shape": [2, 2, 2], "data": [1, 2, 3, 4, 5, 6, 7, 8]},
+            [[[1, 2], [3, 4]], [[5, 6], [7, 8]]],
+        ),
         ({"data": [1, 2]}, [1, 2]),
         ({"data": [1, 2, 3, 4]}, [[1, 2], [3, 4]]),
         ({"shape": [2], "datatype": "BYTES", "data": ["a", "b"]}, ["a", "b"]),
     ],
 )
-def test_a_response_gives_one_prediction_per_record(output: dict[str, object], predictions: list[object]) -> None:
+def test_a_response_gives_one_prediction_per_record(
+    output: dict[str, object], predictions: list[object]
+) -> None:
     assert decoded(decode(response(**output), records=2)) == predictions
 
 
@@ -56,8 +61,14 @@ def test_a_response_gives_one_prediction_per_record(output: dict[str, object], p
             response(shape=[2, 2], data=[[1, 2, 3], [4]]),
             "nested arrays of 1 and 3 values, which do not match its shape",
         ),
-        (response(shape=[2, 2], data=[[1, 2, 3, 4]]), "nested arrays of 4 values, which do not match its shape"),
-        (response(shape=[2, 2, 2], data=[[[1, 2, 3, 4]], [[5, 6, 7, 8]]]), "nested arrays of 1 values"),
+        (
+            response(shape=[2, 2], data=[[1, 2, 3, 4]]),
+            "nested arrays of 4 values, which do not match its shape",
+        ),
+        (
+            response(shape=[2, 2, 2], data=[[[1, 2, 3, 4]], [[5, 6, 7, 8]]]),
+            "nested arrays of 1 values",
+        ),
         (response(shape=[2], data=[[1, 2]]), "nested arrays of 2 values"),
         (response(shape=[2, 2], data=[[1, 2], 3, 4]), "mixes values and arrays"),
         (response(shape=[2, 2], data=[1, [2, 3], 4]), "mixes values and arrays"),
@@ -79,13 +90,21 @@ def failed(name: str) -> RecordError:
     ("output", "predictions", "texts"),
     [
         (b'"shape": [3], "data": [1, null, 3]', [1, failed("null"), 3], [b"1", b"null", b"3"]),
-        (b'"shape": [3], "data": [1, NaN, -Infinity]', [1, failed("nan"), failed("-inf")], [b"1", b"null", b"null"]),
+        (
+            b'"shape": [3], "data": [1, NaN, -Infinity]',
+            [1, failed("nan"), failed("-inf")],
+            [b"1", b"null", b"null"],
+        ),
         (
             b'"shape": [3, 2], "data": [1, 2, NaN, 4, 5, 6]',
             [[1, 2], failed("nan"), [5, 6]],
             [b"[1,2]", b"[null,4]", b"[5,6]"],
         ),
-        (b'"shape": [3], "data": ["a", null, "c"]', ["a", failed("null"), "c"], [b'"a"', b"null", b'"c"']),
+        (
+            b'"shape": [3], "data": ["a", null, "c"]',
+            ["a", failed("null"), "c"],
+            [b'"a"', b"null", b'"c"'],
+        ),
         (b'"shape": [3], "data": [1e308, 1e308, 1e308]', [1e308] * 3, [b"1e+308"] * 3),
     ],
 )
@@ -108,11 +127,16 @@ def test_values_that_a_shape_does_not_have_are_described(shape: list[int]) -> No
     [([2, 0], []), ([2, 0, 4], []), ([2, 0, 1], []), ([2, 2, 0], [[], []]), (None, [])],
 )
 @pytest.mark.parametrize("datatype", ["FP32", "BYTES", "BOOL", ""])
-def test_an_output_without_values_is_an_empty_list(shape: list[int] | None, prediction: object, datatype: str) -> None:
+def test_an_output_without_values_is_an_empty_list(
+    shape: list[int] | None, prediction: object, datatype: str
+) -> None:
     described = {"datatype": datatype} | ({} if shape is None else {"shape": shape})
     assert decoded(decode(response(**described, data=[]), records=2)) == [prediction] * 2
     if shape:
-        assert decoded(decode(response(**described, parameters={"binary_data_size": 0}), records=2)) == [prediction] * 2
+        assert (
+            decoded(decode(response(**described, parameters={"binary_data_size": 0}), records=2))
+            == [prediction] * 2
+        )
 
 
 def test_nan_in_an_object_is_an_error_of_its_record_and_null_is_not() -> None:
@@ -126,7 +150,10 @@ def test_nan_in_an_object_is_an_error_of_its_record_and_null_is_not() -> None:
 HOSTILE = {
     "deep": b'{"outputs": [NaN, ' + b"[" * 100_000 + b"]" * 100_000 + b"]}",
     "a surrogate": b'{"outputs": [{"shape": [2], "data": [NaN, "\\ud800"]}]}',
-    "objects": b'{"outputs": [{"shape": [2], "data": [1, {"a": ' + b"[" * 300 + b"]" * 300 + b"}]}]}",
+    "objects": b'{"outputs": [{"shape": [2], "data": [1, {"a": '
+    + b"[" * 300
+    + b"]" * 300
+    + b"}]}]}",
 }
 
 

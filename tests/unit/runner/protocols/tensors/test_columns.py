@@ -64,7 +64,9 @@ def sent(one: TensorSpec, *texts: bytes) -> tuple[list[int], object]:
 def test_a_request_has_one_flat_input_of_rows_by_columns() -> None:
     tensor = tensor_of(JsonRecords([b"[1, 2.5]", b"[3,4]"]), TensorSpec("input-0"), is_json=True)
     body = orjson.loads(encode_json([tensor], Signature((TensorSpec("input-0"),))))
-    assert body == {"inputs": [{"name": "input-0", "shape": [2, 2], "datatype": "FP32", "data": [1, 2.5, 3, 4]}]}
+    assert body == {
+        "inputs": [{"name": "input-0", "shape": [2, 2], "datatype": "FP32", "data": [1, 2.5, 3, 4]}]
+    }
 
 
 @pytest.mark.parametrize(
@@ -99,29 +101,46 @@ def test_without_metadata_the_shape_is_that_of_the_records(metadata: object) -> 
         ([4], b"[1,2,3,4]", [1, 4]),
     ],
 )
-def test_a_record_gets_the_dimensions_of_the_metadata(shape: list[object], record: bytes, expected: list[int]) -> None:
+def test_a_record_gets_the_dimensions_of_the_metadata(
+    shape: list[object], record: bytes, expected: list[int]
+) -> None:
     assert sent(described(shape), record)[0] == expected
 
 
 @pytest.mark.parametrize(
     ("shape", "record", "fault"),
     [
-        ([-1, 4], b"[1,2,3]", "the record has 3 values, the model's metadata requires 4 for the tensor 'x'"),
+        (
+            [-1, 4],
+            b"[1,2,3]",
+            "the record has 3 values, the model's metadata requires 4 for the tensor 'x'",
+        ),
         ([-1, -1, 2], b"[1,2,3]", "has 3 values, the model's metadata requires a multiple of 2"),
         ([-1], b"[1,2]", "has 2 values, the model's metadata requires 1"),
-        ([-1, 2, 3], b"[[1,2],[3,4],[5,6]]", r"has dimensions \[3, 2\], the model's metadata requires \[2, 3\]"),
+        (
+            [-1, 2, 3],
+            b"[[1,2],[3,4],[5,6]]",
+            r"has dimensions \[3, 2\], the model's metadata requires \[2, 3\]",
+        ),
         ([-1, 4], b"[[1,2],[3,4]]", r"has dimensions \[2, 2\]"),
         ([-1, -1, -1], b"[1,2,3,4]", "give it as nested arrays"),
         ([-1, 2, 2], b"[[1,2],[3]]", "arrays of different lengths"),
     ],
 )
-def test_a_record_of_another_shape_is_not_sent(shape: list[object], record: bytes, fault: str) -> None:
+def test_a_record_of_another_shape_is_not_sent(
+    shape: list[object], record: bytes, fault: str
+) -> None:
     with pytest.raises(ValueError, match=fault):
         sent(described(shape), record)
 
 
 def test_the_named_input_is_found_among_several() -> None:
-    metadata = {"inputs": [{"name": "a", "shape": [-1, 4]}, {"name": "b", "datatype": "int64", "shape": [-1, 2, 1]}]}
+    metadata = {
+        "inputs": [
+            {"name": "a", "shape": [-1, 4]},
+            {"name": "b", "datatype": "int64", "shape": [-1, 2, 1]},
+        ]
+    }
     assert input_of(metadata, "b") == TensorSpec("b", "INT64", (2, 1))
     assert input_of(metadata).name == "a"
     signature = signature_of(Tensors(), metadata, "b", target="")
@@ -132,12 +151,16 @@ def test_the_named_input_is_found_among_several() -> None:
 
 def test_the_shape_of_the_only_input_needs_no_columns() -> None:
     given = Tensors.model_validate({"inputs": [{"name": "x", "shape": [3], "datatype": "FP64"}]})
-    spec = signature_of(given, {"inputs": [{"name": "x", "datatype": "FP32", "shape": [3]}]}, "", target="").inputs[0]
+    spec = signature_of(
+        given, {"inputs": [{"name": "x", "datatype": "FP32", "shape": [3]}]}, "", target=""
+    ).inputs[0]
     assert (spec.has_batch, spec.dimensions, spec.datatype) == (False, (3,), "FP64")
     tensor = tensor_of(JsonRecords([b"[1,2,3]"]), spec, is_json=True)
     assert (tensor.shape, tensor.text) == ([3], b"[1,2,3]")
     two = Tensors.model_validate({"inputs": [{"name": "x"}, {"name": "y", "columns": ["y"]}]})
-    with pytest.raises(ContractError, match=r"tensors.inputs.0.columns: required with several inputs"):
+    with pytest.raises(
+        ContractError, match=r"tensors.inputs.0.columns: required with several inputs"
+    ):
         signature_of(two, None, "", target="")
 
 
@@ -146,12 +169,15 @@ def test_an_output_that_the_metadata_lacks_is_a_mismatch() -> None:
     metadata = {"outputs": [{"name": "output-0", "datatype": "FP64", "shape": [-1, 1]}]}
     signature = signature_of(given, metadata, "", target="")
     assert signature.outputs[0].name == "output-1"
-    assert signature.mismatches == ("tensors.outputs.0.name: the model has no output 'output-1'; it has 'output-0'",)
+    assert signature.mismatches == (
+        "tensors.outputs.0.name: the model has no output 'output-1'; it has 'output-0'",
+    )
 
 
 def test_an_unknown_datatype_is_reported_before_anything_is_sent() -> None:
     with pytest.raises(
-        InferenceError, match="model 'm': input 'x' has datatype TYPE_FP32; records can be sent as BF16"
+        InferenceError,
+        match="model 'm': input 'x' has datatype TYPE_FP32; records can be sent as BF16",
     ):
         described([-1, 4], "TYPE_FP32")
 
@@ -174,7 +200,9 @@ def test_short_numbers_are_sent_as_they_were_written() -> None:
     )
 )
 def test_json_and_bytes_have_the_same_values(datatype: str, rows: list[list[float | None]]) -> None:
-    records = JsonRecords([orjson.dumps(row) for row in rows if all(one is None or abs(one) < 2**63 for one in row)])
+    records = JsonRecords(
+        [orjson.dumps(row) for row in rows if all(one is None or abs(one) < 2**63 for one in row)]
+    )
     if not len(records):
         return
     one = described([-1, 2], datatype)
@@ -189,10 +217,14 @@ def test_json_and_bytes_have_the_same_values(datatype: str, rows: list[list[floa
     assert bytes(raw_of(again.values, datatype)) == bytes(raw_of(raw.values, datatype))
 
 
-@pytest.mark.parametrize("record", [b"16777217", b"-16777217", b"1e39", b"1.5E39", b"12345678901234567890"])
+@pytest.mark.parametrize(
+    "record", [b"16777217", b"-16777217", b"1e39", b"1.5E39", b"12345678901234567890"]
+)
 def test_an_integer_that_would_be_rounded_is_not_sent_as_it_was_written(record: bytes) -> None:
     for is_json in (True, False):
-        with pytest.raises(ValueError, match=r"the record has .*, which datatype FP32 cannot represent"):
+        with pytest.raises(
+            ValueError, match=r"the record has .*, which datatype FP32 cannot represent"
+        ):
             tensor_of(JsonRecords([b"[0.5,%b]" % record]), described([-1, 2]), is_json=is_json)
 
 
@@ -208,7 +240,9 @@ def test_records_that_are_objects_are_rejected() -> None:
         sent(TensorSpec("x"), b'{"custom_id": "a"}')
 
 
-def predicted(records: Records, one: TensorSpec, *, is_json: bool = True) -> tuple[Results, list[Tensor]]:
+def predicted(
+    records: Records, one: TensorSpec, *, is_json: bool = True
+) -> tuple[Results, list[Tensor]]:
     """Results that are the positions among the records that were sent, and the tensors."""
     tensors, places, faults = tensors_of(records, [one], is_json=is_json)
     sent_ones = Results(JsonRecords([b"%d" % at for at in range(len(places))])) if places else None
@@ -222,7 +256,10 @@ def test_only_the_records_that_fit_are_sent() -> None:
     assert set(results.errors) == {1, 2, 3, 5}
     assert [decoded(results)[at] for at in (0, 4)] == [0, 1]
     assert [(one.shape, content_of(one)) for one in tensors] == [([2, 2], b"[1,2,3,4]")]
-    assert results.errors[1].message == "the record has null, which datatype INT64 cannot represent (tensor 'x')"
+    assert (
+        results.errors[1].message
+        == "the record has null, which datatype INT64 cannot represent (tensor 'x')"
+    )
 
 
 @pytest.mark.parametrize(
@@ -252,7 +289,11 @@ def test_a_record_that_does_not_fit_is_found_before_the_others_are_divided() -> 
     records = JsonRecords([b"[1]", b"[1,2]", b"[[1],[2,3]]", b'["a"]'])
     with pytest.raises(MixedBatch):
         tensors_of(records, [described([-1, -1])], is_json=True)
-    assert [list(group) for group in groups_of(records, [described([-1, -1])])] == [[0, 3], [1], [2]]
+    assert [list(group) for group in groups_of(records, [described([-1, -1])])] == [
+        [0, 3],
+        [1],
+        [2],
+    ]
 
 
 def test_without_a_record_that_can_be_sent_nothing_is_sent() -> None:
@@ -263,7 +304,11 @@ def test_without_a_record_that_can_be_sent_nothing_is_sent() -> None:
 
 COLUMNS = {
     "numbers": (pyarrow.array([1, None, 3], pyarrow.int64()), "FP32", {}),
-    "integers that FP32 rounds": (pyarrow.array([16_777_216, 16_777_217, None], pyarrow.int64()), "FP32", {1}),
+    "integers that FP32 rounds": (
+        pyarrow.array([16_777_216, 16_777_217, None], pyarrow.int64()),
+        "FP32",
+        {1},
+    ),
     "a missing integer": (pyarrow.array([1, None, 3], pyarrow.int64()), "INT64", {1}),
     "large integers": (pyarrow.array([2**63, 1, 2**64 - 1], pyarrow.uint64()), "UINT64", {}),
     "out of range": (pyarrow.array([1.0, 1e300, float("inf")]), "FP32", {1}),
@@ -274,16 +319,30 @@ COLUMNS = {
     "bytes": (pyarrow.array([b"\xff", None, b""]), "BYTES", {1}),
     "texts of numbers": (pyarrow.array(["1", "x", "2.5"]), "FP64", {1}),
     "texts that are views": (pyarrow.array(["1", "x", "2.5"], pyarrow.string_view()), "FP64", {1}),
-    "decimals that are integers": (pyarrow.array([1, None, 2**53 + 1], pyarrow.decimal128(38, 0)), "INT64", {1}),
+    "decimals that are integers": (
+        pyarrow.array([1, None, 2**53 + 1], pyarrow.decimal128(38, 0)),
+        "INT64",
+        {1},
+    ),
     "decimals with fractions": (
         pyarrow.array([Decimal("1.50"), Decimal(2), None], pyarrow.decimal128(5, 2)),
         "INT32",
         {0, 2},
     ),
-    "decimals out of range": (pyarrow.array([2**63, 300, 1], pyarrow.decimal128(38, 0)), "INT8", {0, 1}),
-    "large decimals": (pyarrow.array([2**64 - 1, 2**64, -1], pyarrow.decimal128(38, 0)), "UINT64", {1, 2}),
+    "decimals out of range": (
+        pyarrow.array([2**63, 300, 1], pyarrow.decimal128(38, 0)),
+        "INT8",
+        {0, 1},
+    ),
+    "large decimals": (
+        pyarrow.array([2**64 - 1, 2**64, -1], pyarrow.decimal128(38, 0)),
+        "UINT64",
+        {1, 2},
+    ),
     "a dictionary of views": (
-        pyarrow.DictionaryArray.from_arrays([0, 1, 0], pyarrow.array(["a", "b"], pyarrow.string_view())),
+        pyarrow.DictionaryArray.from_arrays(
+            [0, 1, 0], pyarrow.array(["a", "b"], pyarrow.string_view())
+        ),
         "BYTES",
         {},
     ),
@@ -292,7 +351,9 @@ COLUMNS = {
 }
 
 
-def test_decimals_become_floating_numbers_if_the_contract_says_so_and_no_integer_is_rounded() -> None:
+def test_decimals_become_floating_numbers_if_the_contract_says_so_and_no_integer_is_rounded() -> (
+    None
+):
     values = [Decimal("0.1"), Decimal(2**53 + 1), None, Decimal("9007199254740993.25")]
     column = ArrowColumn("x", pyarrow.array(values, pyarrow.decimal128(38, 2)))
     found, faults = column.converted(TensorSpec("x", "FP64", is_stated=True), "FP64")
@@ -302,7 +363,9 @@ def test_decimals_become_floating_numbers_if_the_contract_says_so_and_no_integer
 
 
 @pytest.mark.parametrize(("column", "datatype", "unfit"), COLUMNS.values(), ids=COLUMNS)
-def test_a_column_is_sent_as_its_values_are(column: pyarrow.Array, datatype: str, unfit: set[int]) -> None:
+def test_a_column_is_sent_as_its_values_are(
+    column: pyarrow.Array, datatype: str, unfit: set[int]
+) -> None:
     records = table(pad=pyarrow.array([0] * 3), x=column)
     results, tensors = predicted(records, described([-1, 1], datatype, "x"), is_json=False)
     assert set(results.errors) == set(unfit)
@@ -314,8 +377,12 @@ def test_a_column_is_sent_as_its_values_are(column: pyarrow.Array, datatype: str
 MISSING: dict[str, list[int | None]] = {"pad": [0, 0], "x": [None, None]}
 
 
-@pytest.mark.parametrize("write", [pandas.DataFrame(MISSING).to_parquet, polars.DataFrame(MISSING).write_parquet])
-def test_a_column_whose_values_are_all_missing_has_no_type(tmp_path: Path, write: Callable[[Path], object]) -> None:
+@pytest.mark.parametrize(
+    "write", [pandas.DataFrame(MISSING).to_parquet, polars.DataFrame(MISSING).write_parquet]
+)
+def test_a_column_whose_values_are_all_missing_has_no_type(
+    tmp_path: Path, write: Callable[[Path], object]
+) -> None:
     write(tmp_path / "rows.parquet")
     [rows] = parquet.read_table(tmp_path / "rows.parquet").to_batches()
     assert rows.schema.field("x").type == pyarrow.null()
@@ -350,14 +417,18 @@ def dimensions_of(value: object) -> tuple[int, ...] | None:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @given(data=st.data())
-def test_records_of_each_dimensions_are_a_group_in_json_and_in_columns(depth: int, data: st.DataObject) -> None:
+def test_records_of_each_dimensions_are_a_group_in_json_and_in_columns(
+    depth: int, data: st.DataObject
+) -> None:
     values: st.SearchStrategy[object] = st.integers(0, 9)
     kind: pyarrow.DataType = pyarrow.int64()
     for _ in range(depth):
         values, kind = st.lists(values, max_size=2), pyarrow.list_(kind)
     rows = data.draw(st.lists(values, min_size=1, max_size=12))
     one = described([-1] * (depth + 1), "INT64", "x")
-    columns = ArrowRecords(pyarrow.record_batch({"x": pyarrow.array([None, *rows, None], kind)}).slice(1, len(rows)))
+    columns = ArrowRecords(
+        pyarrow.record_batch({"x": pyarrow.array([None, *rows, None], kind)}).slice(1, len(rows))
+    )
     fitting = {at for at, row in enumerate(rows) if dimensions_of(row) is not None}
     for records in (JsonRecords([orjson.dumps({"x": row}) for row in rows]), columns):
         sent = list[int]()
@@ -365,19 +436,25 @@ def test_records_of_each_dimensions_are_a_group_in_json_and_in_columns(depth: in
         assert sorted(at for group in groups for at in group) == list(range(len(rows)))
         for group in groups:
             tensors, places, faults = tensors_of(selected(records, group), [one], is_json=True)
-            assert set(faults.values()) <= {"column 'x' has arrays of different lengths (tensor 'x')"}
+            assert set(faults.values()) <= {
+                "column 'x' has arrays of different lengths (tensor 'x')"
+            }
             sent += [group[at] for at in places]
             flat = [numbers_of(rows[group[at]]) for at in places]
-            assert [orjson.loads(content_of(tensor)) for tensor in tensors] == [list(chain.from_iterable(flat))] * bool(
-                flat
-            )
+            assert [orjson.loads(content_of(tensor)) for tensor in tensors] == [
+                list(chain.from_iterable(flat))
+            ] * bool(flat)
             assert all(math.prod(tensor.shape) == sum(map(len, flat)) for tensor in tensors)
         assert set(sent) == fitting
 
 
 def numbers_of(value: object) -> list[object]:
     """The numbers in lists."""
-    return [number for one in value for number in numbers_of(one)] if isinstance(value, list) else [value]
+    return (
+        [number for one in value for number in numbers_of(one)]
+        if isinstance(value, list)
+        else [value]
+    )
 
 
 def test_an_empty_list_is_sent_if_its_dimension_is_variable() -> None:
@@ -390,7 +467,11 @@ def test_an_empty_list_is_sent_if_its_dimension_is_variable() -> None:
             for is_json in (True, False):
                 tensor = tensor_of(records, one, is_json=is_json)
                 assert list(tensor.shape) == [2, 0]
-                assert content_of(tensor) == b"[]" if is_json else bytes(raw_of(tensor.values, kind)) == b""
+                assert (
+                    content_of(tensor) == b"[]"
+                    if is_json
+                    else bytes(raw_of(tensor.values, kind)) == b""
+                )
         fixed = described([-1, 3], "INT64", "x")
         with pytest.raises(Unfit, match="column 'x' has 0 values, the model's metadata requires 3"):
             tensor_of(records, fixed, is_json=False)
@@ -401,11 +482,17 @@ def test_several_columns_are_the_values_of_a_record() -> None:
     rows = [{"a": 1, "b": "2.5"}, {"a": [1], "b": 2}, {"a": None, "b": True}]
     results, (tensor,) = predicted(JsonRecords([orjson.dumps(row) for row in rows]), one)
     assert orjson.loads(content_of(tensor)) == [1.0, 2.5, None, 1.0]
-    assert results.errors[1].message == "column 'a' has an array, which datatype FP64 cannot represent (tensor 'x')"
+    assert (
+        results.errors[1].message
+        == "column 'a' has an array, which datatype FP64 cannot represent (tensor 'x')"
+    )
 
 
 def test_infinity_is_sent_in_bytes_only() -> None:
     records = table(x=[1.0, float("inf")])
     assert not predicted(records, described([-1, 1]), is_json=False)[0].errors
     results, _ = predicted(records, described([-1, 1]))
-    assert "an infinite number, which JSON cannot represent; use the protocol grpc-v2" in results.errors[1].message
+    assert (
+        "an infinite number, which JSON cannot represent; use the protocol grpc-v2"
+        in results.errors[1].message
+    )

@@ -98,7 +98,10 @@ def test_integers_on_both_sides_of_what_64_bits_have_fit_into_no_datatype_of_int
 @pytest.mark.parametrize("value", [(1 << 53) + 1, -(1 << 53) - 1])
 def test_an_integer_beside_other_numbers_is_not_rounded(value: int, beside: float | None) -> None:
     assert "integer" in to_array([value, beside], "FP64")[1][0]
-    assert fitting([value - 1 if value > 0 else value + 1, 1.5], "FP64").tolist()[0] in {1 << 53, -(1 << 53)}
+    assert fitting([value - 1 if value > 0 else value + 1, 1.5], "FP64").tolist()[0] in {
+        1 << 53,
+        -(1 << 53),
+    }
 
 
 @pytest.mark.parametrize("datatype", sorted(FLOATS))
@@ -136,8 +139,12 @@ def test_an_array_is_converted_as_its_values_are(datatype: str) -> None:
         ]
 
 
-@given(st.lists(st.integers(-(1 << 64), 1 << 64) | st.floats(allow_nan=False) | st.none(), min_size=1))
-def test_a_value_is_exact_or_rounded_as_a_decimal_number_or_not_sent(values: list[float | None]) -> None:
+@given(
+    st.lists(st.integers(-(1 << 64), 1 << 64) | st.floats(allow_nan=False) | st.none(), min_size=1)
+)
+def test_a_value_is_exact_or_rounded_as_a_decimal_number_or_not_sent(
+    values: list[float | None],
+) -> None:
     for datatype in sorted(KINDS):
         found, faults = to_array(values, datatype)
         for at, (given_value, sent) in enumerate(zip(values, found.tolist(), strict=True)):
@@ -156,7 +163,14 @@ def test_bytes_are_the_same_after_a_round_trip(values: list[bytes]) -> None:
 
 def test_values_become_bytes() -> None:
     given_values: list[Json] = ["ü ", {"b64": "/wA="}, 1.5, True, {"b64": "?"}, {"a": [1]}]
-    assert to_bytes(given_values)[0] == ["ü ".encode(), b"\xff\x00", b"1.5", b"true", b'{"b64":"?"}', b'{"a":[1]}']
+    assert to_bytes(given_values)[0] == [
+        "ü ".encode(),
+        b"\xff\x00",
+        b"1.5",
+        b"true",
+        b'{"b64":"?"}',
+        b'{"a":[1]}',
+    ]
     assert set(to_bytes([None, "a", ["a"]])[1]) == {0, 2}
 
 

@@ -1,4 +1,5 @@
-"""Images become pixels of the size and the layout that the model takes; what is no image is an error of its record."""
+"""Images become pixels of the size and the layout that the model takes; what is no image is an
+error of its record."""
 
 import io
 
@@ -48,7 +49,9 @@ def test_an_image_gets_the_size_and_the_mode_of_the_model() -> None:
 
 @pytest.mark.parametrize("name", readings_of("opencv"))
 def test_pixels_of_16_bits_are_what_opencv_makes_of_them(name: str) -> None:
-    found, faults = images_of([(files_of("opencv") / name).read_bytes()], dimensions=(5, 5, 3), datatype="UINT8")
+    found, faults = images_of(
+        [(files_of("opencv") / name).read_bytes()], dimensions=(5, 5, 3), datatype="UINT8"
+    )
     assert faults == {}
     assert found.reshape(5, 5, 3).tolist() == [row["pixels"] for row in readings_of("opencv")[name]]
 
@@ -58,7 +61,9 @@ def test_pixels_without_a_largest_value_are_a_fault(mode: str) -> None:
     out = io.BytesIO()
     Image.new(mode, (4, 4), 70_000).save(out, "TIFF")
     _, faults = images_of([out.getvalue()], dimensions=(4, 4), datatype="UINT8")
-    assert faults == {0: "an image whose pixels have 32 bits, of which it is not known what is white"}
+    assert faults == {
+        0: "an image whose pixels have 32 bits, of which it is not known what is white"
+    }
 
 
 def test_an_image_is_turned_upright() -> None:
@@ -78,7 +83,15 @@ def test_the_struct_of_datasets_is_an_image() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"text", encoded()[:-30], encoded("JPEG")[:200], None, {"bytes": None, "path": "a.png"}, {"path": "a.png"}],
+    [
+        b"",
+        b"text",
+        encoded()[:-30],
+        encoded("JPEG")[:200],
+        None,
+        {"bytes": None, "path": "a.png"},
+        {"path": "a.png"},
+    ],
 )
 def test_what_is_no_image_is_a_fault_of_its_own(content: object) -> None:
     _, faults = images_of([encoded(), content, encoded()], dimensions=(3, 2, 4), datatype="UINT8")

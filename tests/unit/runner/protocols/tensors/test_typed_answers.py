@@ -21,8 +21,14 @@ from runner.protocols.tensors.signature import Signature, signature_of
 from tests.unit.runner.batches import ARROW_TYPES, decoded
 
 
-def signature(*outputs: tuple[str, str, list[int]], chosen: tuple[OutputTensor, ...] = ()) -> Signature:
-    metadata = {"outputs": [{"name": name, "datatype": kind, "shape": shape} for name, kind, shape in outputs]}
+def signature(
+    *outputs: tuple[str, str, list[int]], chosen: tuple[OutputTensor, ...] = ()
+) -> Signature:
+    metadata = {
+        "outputs": [
+            {"name": name, "datatype": kind, "shape": shape} for name, kind, shape in outputs
+        ]
+    }
     return signature_of(Tensors(outputs=chosen), metadata, "x", target="model 'm'")
 
 
@@ -32,9 +38,14 @@ def column_of(results: Results) -> pyarrow.Array:
 
 
 def typed(
-    output: ModelOutput, described: Signature, *, records: int, stored: pyarrow.DataType | None = None
+    output: ModelOutput,
+    described: Signature,
+    *,
+    records: int,
+    stored: pyarrow.DataType | None = None,
 ) -> Results:
-    """The results as a column of the stored type, which is by default the one that the signature says."""
+    """The results as a column of the stored type, which is by default the one that the signature
+    says."""
     stored = stored or type_of(described)
     return results_of([output], described, records=records, is_typed=True, stored=stored)
 
@@ -105,7 +116,9 @@ def test_a_variable_dimension_is_a_list_of_any_number_of_items(
     outputs, stored = [ModelOutput("y", datatype, found, values, is_json)], type_of(described)
     column = column_of(typed(outputs[0], described, records=2))
     assert column.type == stored
-    same = expected if datatype == "BYTES" else orjson.loads(orjson.dumps(expected).replace(b'"', b""))
+    same = (
+        expected if datatype == "BYTES" else orjson.loads(orjson.dumps(expected).replace(b'"', b""))
+    )
     assert column.to_pylist() == same
     assert decoded(results_of(outputs, described, records=2)) == same
 
@@ -114,7 +127,10 @@ def test_without_metadata_an_output_of_one_item_is_a_list_if_the_others_are() ->
     stored = pyarrow.list_(pyarrow.int32())
     for shape in ([2, 1], [2]):
         output = ModelOutput("y", "INT32", shape, numpy.array([7, 8], "<i4"))
-        assert column_of(typed(output, signature(), records=2, stored=stored)).to_pylist() == [[7], [8]]
+        assert column_of(typed(output, signature(), records=2, stored=stored)).to_pylist() == [
+            [7],
+            [8],
+        ]
     chosen = signature(chosen=(OutputTensor(name="y"),))
     column = column_of(typed(output, chosen, records=2, stored=pyarrow.struct([("y", stored)])))
     assert column.to_pylist() == [{"y": [7]}, {"y": [8]}]
@@ -134,7 +150,9 @@ NUMBERS = sorted(set(KINDS) - {"BF16"})
 @given(data=st.data())
 def test_a_tensor_is_the_same_after_a_round_trip(datatype: str, data: st.DataObject) -> None:
     shape = data.draw(arrays.array_shapes(min_dims=1, max_dims=4, max_side=4))
-    elements: Any = {"allow_nan": False, "allow_infinity": False} if KINDS[datatype].kind == "f" else None
+    elements: Any = (
+        {"allow_nan": False, "allow_infinity": False} if KINDS[datatype].kind == "f" else None
+    )
     sent = data.draw(arrays.arrays(KINDS[datatype], shape, elements=elements))
     raw = bytes(raw_of(sent, datatype))
     described = signature(("y", datatype, [-1, *shape[1:]]))
@@ -158,7 +176,9 @@ def test_a_tensor_is_the_same_after_a_round_trip(datatype: str, data: st.DataObj
         ("BYTES", ["ü", "", None], pyarrow.string()),
     ],
 )
-def test_values_in_json_have_the_type_too(datatype: str, values: list[Any], kind: pyarrow.DataType) -> None:
+def test_values_in_json_have_the_type_too(
+    datatype: str, values: list[Any], kind: pyarrow.DataType
+) -> None:
     output = ModelOutput("y", datatype, [3], values, is_json=True)
     results = typed(output, signature(), records=3, stored=kind)
     column = column_of(results)

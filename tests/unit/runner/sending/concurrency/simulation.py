@@ -1,7 +1,9 @@
-"""A client and a model server in simulated time: the client keeps as many requests in flight as the limit allows.
+"""A client and a model server in simulated time: the client keeps as many requests in flight as the
+limit allows.
 
-The server has workers and a queue, or processes all requests at once, each slower the more there are. It may admit only some of
-them, and fail some at random. Nothing here takes real time, so the results are the same on every machine.
+The server has workers and a queue, or processes all requests at once, each slower the more there
+are. It may admit only some of them, and fail some at random. Nothing here takes real time, so the
+results are the same on every machine.
 """
 
 import heapq
@@ -50,7 +52,8 @@ class Server:
     """Share of requests that are rejected for other reasons."""
 
     slowdown: float | None = None
-    """With a number n instead of workers: all requests at once, each slower by 1/n for every other one."""
+    """With a number n instead of workers: all requests at once, each slower by 1/n for every other
+    one."""
 
     busy: int = 0
     queue: list["Sent"] = field(default_factory=list)
@@ -72,7 +75,8 @@ class Client:
     server: Server
     seed: int = 1
     jitter: float = 0.0
-    """Mean of the seconds by which a message may be late, as on a machine that has too much to do."""
+    """Mean of the seconds by which a message may be late, as on a machine that has too much to
+    do."""
 
     now: float = 0.0
     in_flight: int = 0
@@ -87,7 +91,8 @@ class Client:
         self._is_pacing = False
 
     def run(self, *, requests: int, until: float = math.inf) -> float:
-        """Send requests until this many have succeeded, and return the rate at which they did. Raises TimeoutError."""
+        """Send requests until this many have succeeded, and return the rate at which they did.
+        Raises TimeoutError."""
         began, before = self.now, self.completed
         while self.completed - before < requests:
             self._send()

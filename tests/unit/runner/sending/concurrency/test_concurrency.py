@@ -10,8 +10,13 @@ EVENTS = ("succeeded", "rejected", "timed out", "lost", "grown")
 
 
 @settings(max_examples=150)
-@given(st.integers(1, 2 * MAXIMUM), st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(1, 1000)), max_size=400))
-def test_the_limit_stays_within_its_bounds_and_rises_only_by_growing(start: int, events: list[tuple[str, int]]) -> None:
+@given(
+    st.integers(1, 2 * MAXIMUM),
+    st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(1, 1000)), max_size=400),
+)
+def test_the_limit_stays_within_its_bounds_and_rises_only_by_growing(
+    start: int, events: list[tuple[str, int]]
+) -> None:
     limit = ConcurrencyLimit(start=start, maximum=MAXIMUM)
     sent: list[Ticket] = []
     for event, number in events:
@@ -42,7 +47,9 @@ def test_rejections_in_a_row_lower_the_limit_below_the_requests_in_flight() -> N
     assert seen == [*[(False, 8)] * 4, (False, 7)]
 
 
-def test_rejections_of_requests_that_were_sent_before_the_limit_fell_do_not_lower_it_again() -> None:
+def test_rejections_of_requests_that_were_sent_before_the_limit_fell_do_not_lower_it_again() -> (
+    None
+):
     limit = limit_of(8)
     tickets = [limit.ticket(8) for _ in range(8)]
     for ticket in tickets:

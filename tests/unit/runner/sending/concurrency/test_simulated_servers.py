@@ -57,11 +57,15 @@ def test_what_happens_at_random_is_not_taken_for_overload(
     clients = [client_of(Server(workers, times, rejected=rejected), seed=seed) for seed in range(3)]
     for client in clients:
         client.run(requests=100 * workers)
-    assert statistics.mean(client.run(requests=400 * workers) for client in clients) >= rate * workers
+    assert (
+        statistics.mean(client.run(requests=400 * workers) for client in clients) >= rate * workers
+    )
 
 
 @pytest.mark.parametrize("admitted", [1, 2, 5, 16])
-@pytest.mark.parametrize(("times", "seconds"), [(constant, SECONDS), (constant, 0.005), (exponential, SECONDS)])
+@pytest.mark.parametrize(
+    ("times", "seconds"), [(constant, SECONDS), (constant, 0.005), (exponential, SECONDS)]
+)
 def test_a_server_that_admits_only_some_requests_is_used_with_few_rejections(
     admitted: int, times: Callable[[float], Times], seconds: float
 ) -> None:
@@ -73,11 +77,15 @@ def test_a_server_that_admits_only_some_requests_is_used_with_few_rejections(
 
 
 def double(server: Server) -> Server:
-    return replace(server, workers=2 * server.workers, admitted=server.admitted and 2 * server.admitted)
+    return replace(
+        server, workers=2 * server.workers, admitted=server.admitted and 2 * server.admitted
+    )
 
 
 def halve(server: Server) -> Server:
-    return replace(server, workers=server.workers // 2, admitted=server.admitted and server.admitted // 2)
+    return replace(
+        server, workers=server.workers // 2, admitted=server.admitted and server.admitted // 2
+    )
 
 
 def slow_down(server: Server) -> Server:
@@ -88,7 +96,9 @@ def speed_up(server: Server) -> Server:
     return replace(server, time=constant(SECONDS / 2))
 
 
-@pytest.mark.parametrize(("change", "factor"), [(double, 2.0), (halve, 0.5), (slow_down, 0.5), (speed_up, 2.0)])
+@pytest.mark.parametrize(
+    ("change", "factor"), [(double, 2.0), (halve, 0.5), (slow_down, 0.5), (speed_up, 2.0)]
+)
 @pytest.mark.parametrize("workers", [4, 32])
 def test_the_limit_follows_a_change_of_the_capacity(
     workers: int, change: Callable[[Server], Server], factor: float
@@ -138,8 +148,11 @@ def test_after_an_outage_with_rejections_the_rate_recovers() -> None:
 
 @pytest.mark.parametrize("admitted", [4, 16])
 def test_rejections_do_not_go_on_if_messages_are_late(admitted: int) -> None:
-    """What the server counts is then not what the client has in flight, so the client sends too much or too little."""
+    """What the server counts is then not what the client has in flight, so the client sends too
+    much or too little."""
     for seed in range(4):
-        client = client_of(Server(MANY, constant(0.02), admitted=admitted), start=4, seed=seed, jitter=0.002)
+        client = client_of(
+            Server(MANY, constant(0.02), admitted=admitted), start=4, seed=seed, jitter=0.002
+        )
         assert client.run(requests=200 * admitted) >= 0.8 * admitted / (0.02 + 2 * 0.002)
         assert client.refused <= 0.25 * (200 * admitted + client.refused)

@@ -19,7 +19,8 @@ def claim_at(folder: Path) -> ClaimFiles:
 
 
 NO_LINKS = (errno.EPERM, errno.EIO, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What file systems in user space answer to a hard link: rclone 1.76 and 1.60, s3fs 1.90, others."""
+"""What file systems in user space answer to a hard link: rclone 1.76 and 1.60, s3fs 1.90,
+others."""
 
 
 def no_links(code: int) -> Callable[..., None]:
@@ -79,7 +80,10 @@ def test_files_in_nested_folders_are_listed_and_those_behind_links_are_not(tmp_p
     claim.put("out/dt=1/hour=2/a.json", b"one")
     claim.put("elsewhere/b.json", b"two")
     (tmp_path / "out" / "link").symlink_to(tmp_path / "elsewhere")
-    assert sorted(one.name for one in claim.list_below("out/")) == ["out/dt=1/hour=2/a.json", "out/link"]
+    assert sorted(one.name for one in claim.list_below("out/")) == [
+        "out/dt=1/hour=2/a.json",
+        "out/link",
+    ]
 
 
 def test_what_does_not_exist_is_empty_and_need_not_be_deleted(tmp_path: Path) -> None:
@@ -94,7 +98,11 @@ def test_a_folder_from_which_everything_was_deleted_is_deleted(tmp_path: Path) -
     for name in ("out/a/1", "out/a/2", "out/b/1", "out/b/2"):
         claim.put(name, b"")
     claim.delete(["out/a/1", "out/a/2", "out/b/1"])
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["out", "out/b", "out/b/2"]
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
+        "out",
+        "out/b",
+        "out/b/2",
+    ]
 
 
 def test_a_check_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +120,9 @@ def test_a_volume_with_neither_hard_links_nor_such_renames_is_named(
     monkeypatch.setattr(os, "link", no_links(code))
     monkeypatch.setattr(ctypes, "CDLL", NoRenames)
     monkeypatch.setattr(ctypes, "get_errno", lambda: errno.EINVAL)
-    with pytest.raises(OutputError, match="supports neither hard links nor no-replace renames") as rejected:
+    with pytest.raises(
+        OutputError, match="supports neither hard links nor no-replace renames"
+    ) as rejected:
         claim_at(tmp_path).check("out/run")
     assert not rejected.value.is_retryable
 
@@ -132,7 +142,9 @@ def test_a_volume_that_fails_is_not_taken_for_one_without_hard_links(
     assert failed.value.is_retryable
 
 
-def test_exhausted_inodes_are_not_called_a_full_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exhausted_inodes_are_not_called_a_full_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> Never:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

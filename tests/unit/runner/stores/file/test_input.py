@@ -47,7 +47,13 @@ async def test_a_link_within_the_claim_is_read(claim: Path) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["../secret/token.jsonl", "/etc/passwd", "in/../../secret/token.jsonl", "link.jsonl", "../claim/in/a.jsonl"],
+    [
+        "../secret/token.jsonl",
+        "/etc/passwd",
+        "in/../../secret/token.jsonl",
+        "link.jsonl",
+        "../claim/in/a.jsonl",
+    ],
 )
 async def test_a_file_behind_a_link_out_of_the_claim_is_not_read(claim: Path, target: str) -> None:
     (claim / "link.jsonl").symlink_to(target)
@@ -56,7 +62,9 @@ async def test_a_file_behind_a_link_out_of_the_claim_is_not_read(claim: Path, ta
     assert "c4nary" not in str(refused)
 
 
-async def test_a_folder_behind_a_link_out_of_the_claim_is_neither_read_nor_listed(claim: Path) -> None:
+async def test_a_folder_behind_a_link_out_of_the_claim_is_neither_read_nor_listed(
+    claim: Path,
+) -> None:
     (claim / "link").symlink_to("../secret")
     assert "leads out of the claim" in str(await refusal(claim, "link"))
     assert "token" not in str(await refusal(claim, "link/none.jsonl"))
@@ -85,7 +93,9 @@ async def test_a_path_that_does_not_exist_is_reported_with_what_does(claim: Path
     assert "'in' contains a.jsonl, b.jsonl" in str(await refusal(claim, "in/none.jsonl"))
     assert "the claim contains in" in str(await refusal(claim, "none/none.jsonl"))
     assert "does not exist" in str(await refusal(claim, "in/a.jsonl/x"))
-    assert "folder '.' on claim 'claim' has no *.jsonl file; it contains in" in str(await refusal(claim, "."))
+    assert "folder '.' on claim 'claim' has no *.jsonl file; it contains in" in str(
+        await refusal(claim, ".")
+    )
 
 
 def _write_again(path: Path, content: bytes) -> None:
@@ -97,7 +107,9 @@ def _write_again(path: Path, content: bytes) -> None:
 
 
 TOUCHES: dict[str, Callable[[Path], object]] = {
-    "the same owner (the kubelet, for another Pod with fsGroup)": lambda path: os.chown(path, os.getuid(), os.getgid()),
+    "the same owner (the kubelet, for another Pod with fsGroup)": lambda path: os.chown(
+        path, os.getuid(), os.getgid()
+    ),
     "another mode": lambda path: path.chmod(0o640),
     "a hard link": lambda path: path.parent.parent.joinpath(uuid4().hex).hardlink_to(path),
     "an extended attribute": lambda path: os.setxattr(path, "user.backup", b"1"),
@@ -114,7 +126,8 @@ async def test_metadata_of_a_file_may_change_while_it_is_read_and_between_two_po
     async with open_input(spec, context_of(claim)) as source:
         plan = source.plan()
         before = path.stat().st_ctime_ns
-        while path.stat().st_ctime_ns == before:  # the clock of file systems has steps of up to 10 ms
+        # the clock of file systems has steps of up to 10 ms
+        while path.stat().st_ctime_ns == before:
             touch(path)
         source.verify()
     async with open_input(spec, context_of(claim)) as second:
@@ -125,14 +138,18 @@ async def test_metadata_of_a_file_may_change_while_it_is_read_and_between_two_po
         second.verify()
 
 
-async def test_a_file_that_was_written_into_has_changed_even_if_only_the_time_of_change_shows_it(claim: Path) -> None:
+async def test_a_file_that_was_written_into_has_changed_even_if_only_the_time_of_change_shows_it(
+    claim: Path,
+) -> None:
     spec, path = {"claimName": "claim", "path": "in"}, claim / "in" / "a.jsonl"
     async with open_input(spec, context_of(claim)) as source:
         plan = source.plan()
         before = path.stat().st_ctime_ns
         while path.stat().st_ctime_ns == before:
             _write_again(path, b"[7]")
-        with pytest.raises(InputError, match=r"changed while it was being read: a\.jsonl is not what it was"):
+        with pytest.raises(
+            InputError, match=r"changed while it was being read: a\.jsonl is not what it was"
+        ):
             source.verify()
     async with open_input(spec, context_of(claim)) as second:
         assert second.abilities.adopt is not None

@@ -24,17 +24,23 @@ from runner.stores.file.output import open_output
 from tests.unit.runner.batches import batch, results
 from tests.unit.runner.stores.contexts import context_of
 
-CHUNKS = tuple(Chunk(index, unit=0, start=index, end=index + 1, first=index, records=1) for index in range(4))
+CHUNKS = tuple(
+    Chunk(index, unit=0, start=index, end=index + 1, first=index, records=1) for index in range(4)
+)
 PLAN = InputPlan(fingerprint="f", chunks=CHUNKS)
 SPEC = {"claimName": "claim", "path": "out"}
 JOINED = ("part-000000-000000000000-000003", "000000-000003.json", "manifest.json")
 
 
 def context(folder: Path, record_format: RecordFormat, *, pod: str) -> StoreContext:
-    return context_of(folder, record_format=record_format, pod=pod, spool=folder.parent / f"{folder.name}-{pod}")
+    return context_of(
+        folder, record_format=record_format, pod=pod, spool=folder.parent / f"{folder.name}-{pod}"
+    )
 
 
-async def predict(folder: Path, *, pod: str, chunks: Sequence[int], value: object = 1.5) -> Checkpoint:
+async def predict(
+    folder: Path, *, pod: str, chunks: Sequence[int], value: object = 1.5
+) -> Checkpoint:
     """Commit chunks of one record each, and the run after the last one."""
     async with open_output(SPEC, context(folder, JSONL, pod=pod)) as store:
         checkpoint = await store.open()
@@ -52,9 +58,14 @@ def run_folder(folder: Path) -> Path:
     return folder / "out" / "inf-a"
 
 
-async def test_what_pods_that_died_have_left_behind_is_deleted_with_the_commit(tmp_path: Path) -> None:
+async def test_what_pods_that_died_have_left_behind_is_deleted_with_the_commit(
+    tmp_path: Path,
+) -> None:
     await predict(tmp_path, pod="pod-1", chunks=[0])
-    left = ("predictions/part-000001-000000000001-dead.jsonl", "predictions/.part-000002-000000000002-dead.jsonl.dead")
+    left = (
+        "predictions/part-000001-000000000001-dead.jsonl",
+        "predictions/.part-000002-000000000002-dead.jsonl.dead",
+    )
     for name in left:
         (run_folder(tmp_path) / name).write_text("{}")
     await predict(tmp_path, pod="pod-2", chunks=[1, 2, 3])
@@ -87,9 +98,18 @@ def assert_has_only_the_first_commit(claim: Path, *, late: int = 0) -> None:
     """The first commit of each chunk; those of the `late` first ones are of the late Pod."""
     folder = run_folder(claim)
     parts = sorted((folder / "predictions").iterdir())
-    found = [orjson.loads(line)["prediction"] for part in parts for line in part.read_bytes().splitlines()]
+    found = [
+        orjson.loads(line)["prediction"]
+        for part in parts
+        for line in part.read_bytes().splitlines()
+    ]
     assert found == [9.9] * late + [1.5] * (4 - late)
-    assert sorted(path.name for path in folder.iterdir()) == ["commits", "manifest.json", "predictions", "run.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "commits",
+        "manifest.json",
+        "predictions",
+        "run.json",
+    ]
 
 
 async def test_a_run_with_a_changed_part_is_not_continued(tmp_path: Path) -> None:
@@ -110,7 +130,9 @@ async def started(claim: Path) -> Path:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 @pytest.mark.parametrize("kind", ["pipe", "link"])
-async def test_a_pipe_or_a_link_in_place_of_a_document_is_refused(tmp_path: Path, document: str, kind: str) -> None:
+async def test_a_pipe_or_a_link_in_place_of_a_document_is_refused(
+    tmp_path: Path, document: str, kind: str
+) -> None:
     """A pipe would be read without end, and a link may lead to a token."""
     claim, token = tmp_path / "claim", tmp_path / "token"
     claim.mkdir()
@@ -130,7 +152,9 @@ async def test_a_pipe_or_a_link_in_place_of_a_document_is_refused(tmp_path: Path
 @pytest.mark.parametrize(
     "place", ["../inf-b/manifest.json", "/data/x", "predictions/../../x", "predictions/", "other/x"]
 )
-async def test_a_commit_that_names_a_file_outside_the_run_is_refused(tmp_path: Path, field: str, place: str) -> None:
+async def test_a_commit_that_names_a_file_outside_the_run_is_refused(
+    tmp_path: Path, field: str, place: str
+) -> None:
     """Whoever can write to the claim could have a file of another run replaced, or read."""
     commit = await started(tmp_path) / "commits" / "000000.json"
     document = orjson.loads(commit.read_bytes())
@@ -172,14 +196,20 @@ async def test_a_draft_that_a_pod_left_among_the_commits_does_not_matter_to_the_
         assert [earlier.predictions(chunk) for chunk in (0, 1, 2)] == [{0: b"1.5"}, {1: b"1.5"}, {}]
 
 
-@pytest.mark.parametrize("place", ["out", "out/inf-a", "out/inf-a/predictions", "out/inf-a/commits"])
-async def test_an_output_behind_a_link_out_of_the_claim_is_refused(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize(
+    "place", ["out", "out/inf-a", "out/inf-a/predictions", "out/inf-a/commits"]
+)
+async def test_an_output_behind_a_link_out_of_the_claim_is_refused(
+    tmp_path: Path, place: str
+) -> None:
     claim, outside = tmp_path / "claim", tmp_path / "outside"
     link = claim / place
     link.parent.mkdir(parents=True)
     outside.mkdir()
     link.symlink_to(outside)
-    with pytest.raises(OutputError, match="leads out of the claim; replace the link with a folder") as refused:
+    with pytest.raises(
+        OutputError, match="leads out of the claim; replace the link with a folder"
+    ) as refused:
         await predict(claim, pod="pod-1", chunks=range(4))
     assert not refused.value.is_retryable
     assert list(outside.iterdir()) == []

@@ -1,4 +1,5 @@
-"""Which credentials the client of each cloud is given, and what is said about those that are missing."""
+"""Which credentials the client of each cloud is given, and what is said about those that are
+missing."""
 
 import json
 from datetime import timedelta
@@ -20,17 +21,25 @@ SECRET = {"credentialsRef": {"name": "key"}}
 AUDIENCE = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/k"
 ACCOUNT_KEY = "a2V5"
 PRINCIPAL = {"tenantId": "tenant", "clientId": "client", "clientSecret": "password"}
-IDENTITY = {"AZURE_TENANT_ID": "tenant", "AZURE_CLIENT_ID": "client", "AZURE_FEDERATED_TOKEN_FILE": "/token"}
+IDENTITY = {
+    "AZURE_TENANT_ID": "tenant",
+    "AZURE_CLIENT_ID": "client",
+    "AZURE_FEDERATED_TOKEN_FILE": "/token",
+}
 
 
 def _azure(folder: Path, **more: object) -> Cloud:
     spec = {"account": "records", "container": "batch", "path": "in", **more}
-    return azure_cloud(read_spec(spec, AzureStorage, field="input.azure"), Mount(folder, "input.azure", InputError))
+    return azure_cloud(
+        read_spec(spec, AzureStorage, field="input.azure"), Mount(folder, "input.azure", InputError)
+    )
 
 
 def _gcs(folder: Path, **more: object) -> Cloud:
     spec = {"bucket": "records", "path": "in", **more}
-    return gcs_cloud(read_spec(spec, GcsStorage, field="input.gcs"), Mount(folder, "input.gcs", InputError))
+    return gcs_cloud(
+        read_spec(spec, GcsStorage, field="input.gcs"), Mount(folder, "input.gcs", InputError)
+    )
 
 
 def _mount(folder: Path, **keys: str) -> None:
@@ -41,7 +50,10 @@ def _mount(folder: Path, **keys: str) -> None:
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ({"accountKey": ACCOUNT_KEY}, {"credential_type": "access_key", "account_key": ACCOUNT_KEY}),
+        (
+            {"accountKey": ACCOUNT_KEY},
+            {"credential_type": "access_key", "account_key": ACCOUNT_KEY},
+        ),
         ({"sasToken": "?sv=1&sig=2"}, {"credential_type": "sas_token", "sas_key": "?sv=1&sig=2"}),
         (
             PRINCIPAL,
@@ -76,14 +88,19 @@ def test_azure_without_a_secret_has_the_identity_of_the_pod_or_none(
         monkeypatch.setenv(name, value)
     cloud = _azure(tmp_path)
     config = dict(cloud.open_store(TRANSPORT).config)
-    assert (config["credential_type"], config["federated_token_file"]) == ("workload_identity", "/token")
+    assert (config["credential_type"], config["federated_token_file"]) == (
+        "workload_identity",
+        "/token",
+    )
     assert cloud.identities == ("https://login.microsoftonline.com",)
 
 
 @pytest.mark.parametrize("keys", [{}, {"tenantId": "tenant", "clientId": "client"}])
 def test_azure_names_the_keys_of_the_secret(keys: dict[str, str], tmp_path: Path) -> None:
     _mount(tmp_path, **keys)
-    with pytest.raises(InputError, match=r"input\.azure\.credentialsRef: .*accountKey.*sasToken.*clientSecret"):
+    with pytest.raises(
+        InputError, match=r"input\.azure\.credentialsRef: .*accountKey.*sasToken.*clientSecret"
+    ):
         _azure(tmp_path, **SECRET)
 
 
@@ -96,9 +113,14 @@ def test_azure_names_the_keys_of_the_secret(keys: dict[str, str], tmp_path: Path
         ("ftp://records.example", False),
     ],
 )
-def test_azure_accepts_an_account_in_the_path_of_the_endpoint(endpoint: str, *, is_valid: bool, tmp_path: Path) -> None:
+def test_azure_accepts_an_account_in_the_path_of_the_endpoint(
+    endpoint: str, *, is_valid: bool, tmp_path: Path
+) -> None:
     if is_valid:
-        assert dict(_azure(tmp_path, endpoint=endpoint).open_store(TRANSPORT).config)["endpoint"] == endpoint
+        assert (
+            dict(_azure(tmp_path, endpoint=endpoint).open_store(TRANSPORT).config)["endpoint"]
+            == endpoint
+        )
     else:
         with pytest.raises(ContractError, match=r"input\.azure\.endpoint"):
             _azure(tmp_path, endpoint=endpoint)
@@ -107,22 +129,32 @@ def test_azure_accepts_an_account_in_the_path_of_the_endpoint(endpoint: str, *, 
 @pytest.mark.parametrize("text", ["", "[]", "no JSON", json.dumps({"type": "authorized_user"})])
 def test_gcs_names_the_key_of_the_secret(text: str, tmp_path: Path) -> None:
     (tmp_path / "credentials.json").write_text(text)
-    with pytest.raises(InputError, match=r"input\.gcs\.credentialsRef: Secret 'key' has no key credentials\.json with"):
+    with pytest.raises(
+        InputError,
+        match=r"input\.gcs\.credentialsRef: Secret 'key' has no key credentials\.json with",
+    ):
         _gcs(tmp_path, **SECRET)
 
 
 def test_gcs_has_a_key_an_identity_or_none(tmp_path: Path) -> None:
     identity = {"audience": AUDIENCE}
     anonymous = _gcs(tmp_path)
-    assert "disable_oauth" in str(dict(anonymous.open_store(TRANSPORT).config)["service_account_key"])
+    assert "disable_oauth" in str(
+        dict(anonymous.open_store(TRANSPORT).config)["service_account_key"]
+    )
     assert (anonymous.identities, anonymous.upload) == ((), None)
-    with pytest.raises(InputError, match=r"input\.gcs\.workloadIdentity: .* set serviceAccountName"):
+    with pytest.raises(
+        InputError, match=r"input\.gcs\.workloadIdentity: .* set serviceAccountName"
+    ):
         _gcs(tmp_path, workloadIdentity=identity)
     (tmp_path / "token").touch()
     direct = _gcs(tmp_path, workloadIdentity=identity)
     assert direct.identities == ("https://sts.googleapis.com",)
     account = {"serviceAccount": "batch@project.iam.gserviceaccount.com"}
     impersonating = _gcs(tmp_path, workloadIdentity={**identity, **account})
-    assert impersonating.identities == ("https://sts.googleapis.com", "https://iamcredentials.googleapis.com")
+    assert impersonating.identities == (
+        "https://sts.googleapis.com",
+        "https://iamcredentials.googleapis.com",
+    )
     with pytest.raises(ContractError, match='workloadIdentity is "set"; excludes credentialsRef'):
         _gcs(tmp_path, workloadIdentity=identity, **SECRET)

@@ -11,7 +11,8 @@ from runner.stores.objects.input import _find
 
 @dataclass(frozen=True)
 class Listing:
-    """A bucket with some objects, as the client lists them: without the slash at the end of a key."""
+    """A bucket with some objects, as the client lists them: without the slash at the end of a
+    key."""
 
     keys: tuple[str, ...]
 
@@ -25,7 +26,9 @@ class Listing:
 def test_the_object_of_the_folder_itself_which_consoles_create_is_not_reported() -> None:
     bucket = cast("Bucket", Listing(("in", "in/a.jsonl", "in/b.txt", "in/old", "in/old/c.jsonl")))
     for path in ("in", "in/"):
-        spec = S3Storage.model_validate({"bucket": "records", "path": path, "endpoint": "http://s3.test"})
+        spec = S3Storage.model_validate(
+            {"bucket": "records", "path": path, "endpoint": "http://s3.test"}
+        )
         folder, found = _find(bucket, spec, suffixes=(".jsonl",))
         assert [folder + one.name for one in found.objects] == ["in/a.jsonl"]
         assert [(one.reason, one.names) for one in found.skipped] == [

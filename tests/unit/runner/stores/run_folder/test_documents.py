@@ -15,7 +15,11 @@ CONTRACT = Contract(
     job_id="a",
     run_id="b",
     job_name="inf-c",
-    kserve=Model(model_name="iris", model_url="http://user:secret@iris.models/?key=secret", protocol_version="grpc-v2"),
+    kserve=Model(
+        model_name="iris",
+        model_url="http://user:secret@iris.models/?key=secret",
+        protocol_version="grpc-v2",
+    ),
     input={"file": {"claimName": "given", "path": "rows.jsonl"}},
 )
 
@@ -27,14 +31,20 @@ def manifest(contract: Contract) -> Manifest:
 def test_the_manifest_says_how_its_output_was_made() -> None:
     text = dump_contract(CONTRACT)
     found = manifest(parse_contract(text.encode()))  # what a Pod reads from its ConfigMap
-    assert (found.model_name, found.model_url, found.protocol) == ("iris", "http://iris.models/", "grpc-v2")
+    assert (found.model_name, found.model_url, found.protocol) == (
+        "iris",
+        "http://iris.models/",
+        "grpc-v2",
+    )
     assert found.contract_sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert found.runner_version
     assert "secret" not in found.text().decode()
 
 
 def test_the_version_of_a_model_of_kserve_is_its_revision() -> None:
-    service = ModelService(kind="InferenceService", namespace="models", name="iris", revision="iris-00007")
+    service = ModelService(
+        kind="InferenceService", namespace="models", name="iris", revision="iris-00007"
+    )
     model = CONTRACT.kserve.model_copy(update={"service": service})
     assert manifest(CONTRACT.model_copy(update={"kserve": model})).model_version == "iris-00007"
     assert manifest(CONTRACT).model_version is None
@@ -45,9 +55,14 @@ def test_a_stored_plan_is_the_same_again() -> None:
         "files",
         (Chunk(0, 0, 0, 5, 0, 5), Chunk(1, 1, 0, 7, 5, 7)),
         (Skipped("empty", 1, ("a",)),),
-        (PlannedObject("dt=1/a.parquet", 10, "x", {"dt": "1", "region": None}), PlannedObject("b", 1, "")),
+        (
+            PlannedObject("dt=1/a.parquet", 10, "x", {"dt": "1", "region": None}),
+            PlannedObject("b", 1, ""),
+        ),
         b"\0\xff",
-        ResultSchema(pyarrow.schema([with_role(pyarrow.field("index", pyarrow.int64()), Role.INDEX)])).serialized(),
+        ResultSchema(
+            pyarrow.schema([with_role(pyarrow.field("index", pyarrow.int64()), Role.INDEX)])
+        ).serialized(),
         (("1", "a"), ("2", "")),
     )
     assert RunDocument.model_validate_json(document_of(plan, CONTRACT).text()).plan() == plan

@@ -1,4 +1,5 @@
-"""The files of chunks are joined when the run is committed, whatever happens to the Pods that do it."""
+"""The files of chunks are joined when the run is committed, whatever happens to the Pods that do
+it."""
 
 import asyncio
 import io
@@ -48,7 +49,9 @@ from tests.unit.runner.batches import batch, results
 from tests.unit.runner.stores.contexts import context_of
 
 RECORDS = 5
-CHUNKS = tuple(Chunk(index, index // 2, index, index + 1, RECORDS * index, RECORDS) for index in range(5))
+CHUNKS = tuple(
+    Chunk(index, index // 2, index, index + 1, RECORDS * index, RECORDS) for index in range(5)
+)
 FOLDERS = ("dt=2026-11-23/hour=%3A", "dt=2026-11-24/hour=__HIVE_DEFAULT_PARTITION__")
 OBJECTS = tuple(PlannedObject(f"{FOLDERS[unit > 0]}/{unit}.jsonl", 1, "") for unit in range(3))
 SCHEMA = result_schema(
@@ -69,7 +72,8 @@ class Killed(BaseException):
 
 
 class MortalFiles(ClaimFiles):
-    """Files that run something once, before or after an operation of which the name is known, and count operations."""
+    """Files that run something once, before or after an operation of which the name is known, and
+    count operations."""
 
     def __init__(self, root: Path, spec: FileStorage, act: Callable[[str, str], None]) -> None:
         super().__init__(root, spec)
@@ -127,12 +131,16 @@ async def predict(
                 writer = store.writer(chunk)
                 values = [chunk.first + at + add for at in range(RECORDS)]
                 given = batch(([one] for one in values), first=chunk.first)
-                await writer.write(given, results([*values[:3], RecordError("rejected", "no"), values[4]]))
+                await writer.write(
+                    given, results([*values[:3], RecordError("rejected", "no"), values[4]])
+                )
                 await writer.commit()
         if not finishes:
             return None
         total = RECORDS * len(CHUNKS)
-        return await store.finish(Counts(total=total, completed=total - len(CHUNKS), failed=len(CHUNKS)))
+        return await store.finish(
+            Counts(total=total, completed=total - len(CHUNKS), failed=len(CHUNKS))
+        )
 
 
 def listed(folder: Path) -> list[dict[str, Any]]:  # Any: JSON
@@ -140,7 +148,9 @@ def listed(folder: Path) -> list[dict[str, Any]]:  # Any: JSON
     run = folder / "out" / "inf-a"
     parts = orjson.loads((run / "manifest.json").read_bytes())["parts"]
     files = {one["file"] for part in parts for one in (part, part.get("errors")) if one}
-    assert {str(path.relative_to(run)) for path in run.glob("[pe]*/**/*") if path.is_file()} == files
+    assert {
+        str(path.relative_to(run)) for path in run.glob("[pe]*/**/*") if path.is_file()
+    } == files
     assert sorted(path.name for path in run.iterdir()) == [
         "commits",
         "errors",
@@ -157,8 +167,14 @@ def rows(folder: Path, form: RecordFormat = JSONL) -> list[StoredResult]:
     assert form.abilities.readable is not None
     for part in listed(folder):
         errors = io.BytesIO((run / part["errors"]["file"]).read_bytes())
-        stored = list(form.abilities.readable.read(io.BytesIO((run / part["file"]).read_bytes()), errors))
-        assert (stored[0].index, len(stored), part["failed"]) == (part["first"], part["records"], part["records"] // 5)
+        stored = list(
+            form.abilities.readable.read(io.BytesIO((run / part["file"]).read_bytes()), errors)
+        )
+        assert (stored[0].index, len(stored), part["failed"]) == (
+            part["first"],
+            part["records"],
+            part["records"] // 5,
+        )
         found += stored
     return found
 
@@ -172,7 +188,9 @@ def assert_whole(folder: Path, form: RecordFormat = JSONL, *, add: float = 0.0) 
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize(("layout", "files"), [({}, 1), ({"partSize": 1}, 5), ({"partSize": 1, "single": True}, 1)])
+@pytest.mark.parametrize(
+    ("layout", "files"), [({}, 1), ({"partSize": 1}, 5), ({"partSize": 1, "single": True}, 1)]
+)
 async def test_the_layout_says_how_many_files_there_are(
     tmp_path: Path, form: str, layout: dict[str, Any], files: int
 ) -> None:
@@ -185,12 +203,18 @@ async def test_the_layout_says_how_many_files_there_are(
 async def test_files_are_in_the_folders_of_the_input(tmp_path: Path, form: str) -> None:
     await predict(tmp_path, form=FORMATS[form], layout={"partitions": "Input"})
     parts = listed(tmp_path)
-    assert [Path(part["file"]).parent.as_posix() for part in parts] == [f"predictions/{one}" for one in FOLDERS]
-    assert [Path(part["errors"]["file"]).parent.as_posix() for part in parts] == [f"errors/{one}" for one in FOLDERS]
+    assert [Path(part["file"]).parent.as_posix() for part in parts] == [
+        f"predictions/{one}" for one in FOLDERS
+    ]
+    assert [Path(part["errors"]["file"]).parent.as_posix() for part in parts] == [
+        f"errors/{one}" for one in FOLDERS
+    ]
     assert_whole(tmp_path, FORMATS[form])
 
 
-@pytest.mark.parametrize("name", ["../a", "dt=1/../a", ".hidden/a", "dt=1/.a", "dt=1//a", "dt=1/", "a" * 5000])
+@pytest.mark.parametrize(
+    "name", ["../a", "dt=1/../a", ".hidden/a", "dt=1/.a", "dt=1//a", "dt=1/", "a" * 5000]
+)
 def test_a_document_names_no_file_elsewhere(name: str) -> None:
     with pytest.raises(ValidationError):
         ManifestPart(**PART.model_dump() | {"file": f"predictions/{name}"})
@@ -253,7 +277,8 @@ async def test_a_pod_that_is_killed_at_any_time_is_followed_by_one_that_complete
 async def test_two_pods_that_join_the_same_chunks_agree(
     tmp_path: Path, operation: str, layout: dict[str, Any], *, is_committed: bool
 ) -> None:
-    """The first one pauses before an operation, in which the other one joins the files and may commit the run."""
+    """The first one pauses before an operation, in which the other one joins the files and may
+    commit the run."""
     claim, paused = tmp_path / "claim", list[str]()
 
     def other(kind: str, name: str) -> None:
@@ -335,15 +360,24 @@ def test_ranges_cover_all_chunks_once_and_are_as_large_as_allowed(
     sizes: list[int], limit: int, *, single: bool
 ) -> None:
     parts = [PART.model_copy(update={"bytes": size}) for size in sizes]
-    found = list(part_ranges(parts, OutputLayout.model_validate({"partSize": limit, "single": single})))
+    found = list(
+        part_ranges(parts, OutputLayout.model_validate({"partSize": limit, "single": single}))
+    )
     assert [chunk for one in found for chunk in one] == list(range(len(sizes)))
-    assert all(len(one) == 1 or single or sum(sizes[chunk] for chunk in one) <= limit for one in found)
+    assert all(
+        len(one) == 1 or single or sum(sizes[chunk] for chunk in one) <= limit for one in found
+    )
     assert all(sum(sizes[one.start : one.stop + 1]) > limit for one in found[:-1])
     assert len(found) <= 1 or not single
 
 
-@given(st.sets(st.integers(0, 40)), st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))))
-def test_rows_are_read_by_ranges_in_any_order(indexes: set[int], ranges: list[tuple[int, int, int]]) -> None:
+@given(
+    st.sets(st.integers(0, 40)),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))),
+)
+def test_rows_are_read_by_ranges_in_any_order(
+    indexes: set[int], ranges: list[tuple[int, int, int]]
+) -> None:
     stored = [StoredResult(index) for index in sorted(indexes)]
     opened = OrderedRows(lambda _: (row for row in stored))
     for first, stop, most in ranges:

@@ -7,7 +7,8 @@ from runner.stores.sql.rows import canonical
 
 
 def rows_over(unused: int) -> pyarrow.RecordBatch:
-    """Return always the same three rows; bits and values that are not theirs have the value `unused`, 0 or 1."""
+    """Return always the same three rows; bits and values that are not theirs have the value
+    `unused`, 0 or 1."""
     valid = pyarrow.py_buffer(bytes([0b101 | 0b11111000 * unused]))
     numbers = pyarrow.py_buffer(numpy.array([1, 9 * unused, 3], "<i4"))
     places = pyarrow.py_buffer(numpy.array([0, 1, 1, 3], "<i4"))
@@ -16,9 +17,13 @@ def rows_over(unused: int) -> pyarrow.RecordBatch:
     return pyarrow.RecordBatch.from_pydict(
         {
             "int": integers,
-            "text": pyarrow.Array.from_buffers(pyarrow.string(), 3, [valid, places, pyarrow.py_buffer(b"abc")]),
+            "text": pyarrow.Array.from_buffers(
+                pyarrow.string(), 3, [valid, places, pyarrow.py_buffer(b"abc")]
+            ),
             "bool": pyarrow.Array.from_buffers(pyarrow.bool_(), 3, [valid, flags]),
-            "list": pyarrow.Array.from_buffers(pyarrow.list_(pyarrow.int32()), 3, [valid, places], children=[integers]),
+            "list": pyarrow.Array.from_buffers(
+                pyarrow.list_(pyarrow.int32()), 3, [valid, places], children=[integers]
+            ),
             "none": pyarrow.nulls(3, pyarrow.int32()),
         }
     )
