@@ -118,13 +118,11 @@ def with_results(frame: Frame, results: PredictedRows) -> Frame:
     columns = {name: table.column(name) for name in (_PREDICTION, _ERROR)}
     given: Any = frame  # Any: of one of several packages
     if hasattr(frame, "with_columns"):
-        return given.with_columns(
-            load("polars", extra="polars").from_arrow(table.select(list(columns)))
-        )  # type: ignore[no-any-return]
+        added = load("polars", extra="polars").from_arrow(table.select(list(columns)))
+        return given.with_columns(added)  # type: ignore[no-any-return]
     if hasattr(frame, "assign"):
-        return given.assign(
-            **{name: column.to_pandas().to_numpy() for name, column in columns.items()}
-        )  # type: ignore[no-any-return]
+        added = {name: column.to_pandas().to_numpy() for name, column in columns.items()}
+        return given.assign(**added)  # type: ignore[no-any-return]
     for name, column in columns.items():
         given = given.append_column(name, column)
     return given  # type: ignore[no-any-return]

@@ -102,5 +102,6 @@ def mounted_credentials(spec: ObjectStorage, mount: Mount) -> dict[str, str]:
         return {}
     secret = MountedSecret(mount.folder, spec.credentials_ref.name)
     with naming_secret_field(f"{mount.field}.credentialsRef", mount.error):
-        values = secret.values(spec.secret_keys, has_lines=isinstance(spec, GcsStorage))
+        is_file = isinstance(spec, GcsStorage)
+        values = secret.values(spec.secret_keys, is_ascii=not is_file, has_lines=is_file)
         return spec.credentials(values, whose=f"Secret {secret.name!r}")

@@ -255,5 +255,5 @@ async def test_folders_that_the_input_does_not_have_are_reported_before_the_firs
         == "output.file.layout.partitions: an input of the label http has no partitions; remove the field"
     )
     file.contract["output"]["file"]["layout"] = {**PARTITIONS, "single": True}
-    await file.failure(2, "with single: true, the only file cannot be in several folders")
+    await file.failure(2, "one file cannot be in several folders; remove it or layout.partitions")
     assert not model.rows

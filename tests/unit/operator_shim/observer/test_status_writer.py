@@ -17,9 +17,8 @@ WAITING = ShownProgress(Phase.PENDING, Reason.QUOTA_EXCEEDED, "it waits")
 
 
 def since_of(progress: ShownProgress, **status: object) -> datetime | None:
-    written = status_with(
-        run(status=live_run(**status)["status"]), launch=LAUNCH, progress=progress, now=NOW
-    )  # type: ignore[arg-type]
+    live = live_run(**status)  # type: ignore[arg-type]
+    written = status_with(run(status=live["status"]), launch=LAUNCH, progress=progress, now=NOW)
     assert written is not None
     return written.running_since
 
