@@ -73,7 +73,10 @@ ColumnTypes = Annotated[
 """Names of types, by the names of columns."""
 
 _ONE: Final = 'must be one ASCII character, such as ";"; a tab is "\\t" in double quotes'
-_Sign = Annotated[str, Field(max_length=16), Form(allowed=_ONE, matches=r"[\t -~]?")]
+_CHARACTER: Final = r"[\x01-\x09\x0b\x0c\x0e-\x7e]"
+"""Hive divides values by \\x01."""
+
+_Sign = Annotated[str, Field(max_length=16), Form(allowed=_ONE, matches=f"({_CHARACTER})?")]
 
 CsvEncoding = Literal[
     "utf-8", "iso-8859-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251", "windows-1252", "windows-1253",
@@ -86,7 +89,7 @@ character."""
 class CsvOptions(StorageSpec):
     """How the CSV files of an input are written."""
 
-    delimiter: Annotated[str, Field(max_length=16), Form(allowed=_ONE, matches=r"[\t -~]")] = ","
+    delimiter: Annotated[str, Field(max_length=16), Form(allowed=_ONE, matches=_CHARACTER)] = ","
     """One ASCII character between values, such as ";", or "\\t" for a tab. Default: ","."""
 
     quote: _Sign = '"'

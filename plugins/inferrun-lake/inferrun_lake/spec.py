@@ -68,7 +68,7 @@ class ResultFileSpec(StorageSpec):
             yield invalid(
                 f"{path}.layout.partitions",
                 self.layout["partitions"],
-                "is for the outputs file and s3; remove it",
+                "it is for the outputs file and s3; remove it",
             )
 
     def stored_in(self, path: PathSpec, **claim: str) -> dict[str, Any]:  # Any: a storage object

@@ -178,7 +178,9 @@ async def test_a_table_has_no_folders_of_the_input(file: Machine) -> None:
     file.contract["output"] = {
         "delta": {"claimName": "made", "path": "table", "layout": {"partitions": "Input"}}
     }
-    await file.failure(2, "partitions is for the outputs file and s3; remove it")
+    await file.failure(
+        2, 'layout.partitions is "Input"; it is for the outputs file and s3; remove it'
+    )
 
 
 async def test_an_address_that_runs_must_not_reach_is_refused(machine: Machine) -> None:
