@@ -77,9 +77,16 @@ class TemplateFault:
     cause: InvalidPlaceholder | UnfitValue
 
 
+_HAS_TEXT: Final = (str, dict, list)
+"""What may have placeholders; a user may write any number of other members."""
+
+
 @dataclass(slots=True)
 class _Resolution:
     """The resolution of one storage object."""
+
+    root: str
+    """Where it is in the config."""
 
     given: Given
     places: Mapping[tuple[str, ...], Callable[["_Resolution", str], str]]
@@ -89,20 +96,23 @@ class _Resolution:
     room: int = MAX_BYTES
     """Characters that values may add. A template can name a long one many thousand times."""
 
-    def of(self, value: Any, names: tuple[str, ...], path: str) -> Any:  # Any: free-form storage
+    def of(self, value: Any, place: tuple[str | int, ...] = ()) -> Any:  # Any: free-form storage
+        """The value at a place in the storage object: the keys and indexes that lead to it."""
         match value:
             case dict():
                 return {
-                    key: self.of(inner, (*names, key), f"{path}.{key}")
+                    key: self.of(inner, (*place, key)) if isinstance(inner, _HAS_TEXT) else inner
                     for key, inner in value.items()
                 }
             case list():
-                return [self.of(inner, names, f"{path}.{at}") for at, inner in enumerate(value)]
+                return [self.of(inner, (*place, at)) for at, inner in enumerate(value)]
             case str() if has_placeholders(value):
+                names = tuple(one for one in place if isinstance(one, str))
                 try:
                     return self.places.get(names, _nowhere)(self, value)
                 except (InvalidPlaceholder, UnfitValue) as cause:
-                    self.faults.append(TemplateFault(path, value, cause))
+                    field = ".".join(map(str, (self.root, *place)))
+                    self.faults.append(TemplateFault(field, value, cause))
         return value
 
     def path(self, text: str) -> str:
@@ -286,10 +296,9 @@ class ResolvedObject:
 def resolve_storage(storage: Any, *, model: type[Store], path: str, given: Given) -> ResolvedObject:
     """The object of a label, which is located at `path`, and why strings in it could not be
     resolved."""
-    resolution = _Resolution(
-        given, {names: _KINDS[kind] for names, kind in model.placeholders.items()}
-    )
-    return ResolvedObject(resolution.of(storage, (), path), resolution.values, resolution.faults)
+    places = {names: _KINDS[kind] for names, kind in model.placeholders.items()}
+    resolution = _Resolution(path, given, places)
+    return ResolvedObject(resolution.of(storage), resolution.values, resolution.faults)
 
 
 class _AnyName(dict[str, str]):

@@ -158,7 +158,7 @@ def test_a_package_with_a_store_passes_the_tests_of_the_page_without_the_checkou
     wheel: Path, tmp_path: Path
 ) -> None:
     (given,) = (text for text in blocks(STORE, "python") if "inferrun.plugins.testing" in text)
-    assert len([line for line in given.splitlines() if line]) < 28
+    assert len([line for line in given.splitlines() if line]) < 24
     (tmp_path / "test_stores.py").write_text(given)
     assert (
         passed(

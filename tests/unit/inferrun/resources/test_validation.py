@@ -324,7 +324,7 @@ def test_a_hundred_thousand_unknown_keys_cost_milliseconds_and_give_a_short_mess
     config = stored_config(file={f"key{number}": number for number in range(170_000)})
     began = time.process_time()
     message = describe(config_problems(config))
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 0.2
     assert len(message) <= 2048
 
 
