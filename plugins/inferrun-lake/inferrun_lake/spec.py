@@ -30,9 +30,16 @@ FOLDER: Final = "_inferrun"
 """Below a table: what the runs write. Readers and VACUUM ignore names with an underscore."""
 
 _BELOW: Final = Form(
-    allowed='must be relative to the claim or bucket, without ".."',
-    never=r"^/|(^|/)[.][.]?(/|$)|[\x00-\x1f\x7f]",
+    allowed='must be relative to the claim or bucket, without ".."', never=r"^/|(^|/)[.][.]?(/|$)"
 )
+
+
+def _folder(path: str) -> str:
+    if not path.isprintable():
+        raise ValueError(_BELOW.allowed)
+    return path.rstrip("/")
+
+
 _NO_USER: Final = (
     "must not contain user information; put the URI into the key catalogUri of the Secret"
 )
@@ -50,7 +57,7 @@ class PathSpec(BucketSpec):
     """A folder in a bucket."""
 
     bucket: str = ""
-    path: Annotated[str, Field(min_length=1), _BELOW, AfterValidator(lambda path: path.rstrip("/"))]
+    path: Annotated[str, Field(min_length=1), _BELOW, AfterValidator(_folder)]
 
 
 class ResultFileSpec(StorageSpec):
@@ -128,7 +135,7 @@ class IcebergSpec(PathSpec, ResultFileSpec):
 
     label = "iceberg"
 
-    path: Annotated[str, _BELOW, AfterValidator(lambda path: path.rstrip("/")), OUTPUT] = ""
+    path: Annotated[str, _BELOW, AfterValidator(_folder), OUTPUT] = ""
     bucket: Annotated[str, Field(min_length=3), OUTPUT] = ""
     credentials_ref: SecretRef
     catalog: CatalogSpec = CatalogSpec()

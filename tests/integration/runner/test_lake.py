@@ -183,6 +183,12 @@ async def test_a_table_has_no_folders_of_the_input(file: Machine) -> None:
     )
 
 
+async def test_a_folder_of_a_table_has_no_signs_that_nobody_sees(file: Machine) -> None:
+    file.write_rows([[1.0]])
+    file.contract["output"] = {"delta": {"claimName": "made", "path": "ta\u200bble"}}
+    await file.failure(2, "output.delta.path", "must be relative to the claim or bucket")
+
+
 async def test_an_address_that_runs_must_not_reach_is_refused(machine: Machine) -> None:
     for side in ("input", "output"):
         credentials(machine.folder / "endpoints" / side)
