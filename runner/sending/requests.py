@@ -72,6 +72,7 @@ class Requests:
         """`on_note` is called with the reason why requests are not sent as usual, for people, and
         with "" when they are."""
         self._model = model
+        self._groups_of = model.abilities.groups_of
         self._window = window
         self._on_note = on_note
         maximum = min(limits.batch_rows, model.max_records or limits.batch_rows)
@@ -109,8 +110,7 @@ class Requests:
 
     def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
         """Return the positions of the records that may be in one request, for each request."""
-        groups_of = self._model.abilities.groups_of
-        return groups_of(records) if groups_of else [range(len(records))]
+        return self._groups_of(records) if self._groups_of else [range(len(records))]
 
     async def send(self, part: BatchPart) -> Results:
         """Send a part when it has a slot and there is room for its predictions. Raises Fault."""
