@@ -9,7 +9,7 @@ from inferrun.kube.objects import Object
 from inferrun.resources import InferenceConfig, connection
 from inferrun.resources.config import CA_BUNDLE_KEY
 from inferrun.stores import SCHEMA_STORES, AzureStorage, GcsStorage, KrateoStorage
-from inferrun.stores.declaration import CLAIM_KEY, CREDENTIALS_KEY, SECRET_KEYS
+from inferrun.stores.declaration import CLAIM_KEY, CREDENTIALS_KEY, SECRET_KEYS, End
 from workflows.messages import Frozen
 
 ENDPOINTS_PATH = "/etc/inferrun/endpoints"
@@ -31,7 +31,6 @@ TOKEN_SECONDS = 3600
 AZURE_IDENTITY_LABEL = "azure.workload.identity/use"
 """The label of Pods to which Azure's webhook adds the token of their service account for Azure."""
 
-End = Literal["input", "output"]
 SecretEnd = Literal["input", "output", "model"]
 FreeForm = dict[str, Any]  # Any: free-form storage
 Volume = tuple[Object, list[Object]]

@@ -7,7 +7,7 @@ A test class names the store or the protocol and inherits what it must do:
     OutputStoreTests      every output store
     ExactlyOnceTests      also an output store whose `delivery` is ExactlyOnce
     AbortableTests        also one whose abilities are `find_commit` and `abort`
-    SharedTests           also one whose abilities have `shared`
+    ProtocolTests         every protocol for records of numbers
 
 The product never imports this package. Only pytest and its plug-in for asyncio are needed besides
 what the store needs.
