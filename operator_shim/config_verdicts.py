@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from control.trust.allowed import disallowed
 from inferrun import wellknown
 from inferrun.fields.problems import Problem, describe, parse_problems
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, annotations_of, status_of
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, parse_config
 from inferrun.resources.placement import Placement
@@ -56,7 +56,7 @@ class ConfigDigest:
 def digest_config(item: Object) -> Object:
     """The config for the cache of an informer."""
     metadata = {key: item["metadata"][key] for key in _KEPT_METADATA if key in item["metadata"]}
-    annotations = item["metadata"].get("annotations") or {}
+    annotations = annotations_of(item)
     metadata["annotations"] = {
         key: annotations[key] for key in _KEPT_ANNOTATIONS if key in annotations
     }
@@ -66,7 +66,7 @@ def digest_config(item: Object) -> Object:
         )
     except ValidationError as error:
         digest = ConfigDigest(parse_problems(error))
-    return {"metadata": metadata, "status": item.get("status") or {}, _DIGEST: digest}
+    return {"metadata": metadata, "status": status_of(item), _DIGEST: digest}
 
 
 def digest_of(cached: Object) -> ConfigDigest:

@@ -23,7 +23,7 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.namespaces import Namespaces
-from inferrun.kube.objects import CONFIGS, Object, unreadable_because
+from inferrun.kube.objects import CONFIGS, Object, annotations_of, status_of, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus
 from inferrun.run_defaults import Defaults
@@ -99,7 +99,7 @@ class Configs:
         if item is None:
             return
         metadata = item["metadata"]
-        if (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true":
+        if annotations_of(item).get(wellknown.ANNOTATION_PAUSED) == "true":
             return
         wanted = self._wanted(item)
         if wanted is None:
@@ -144,7 +144,7 @@ class Configs:
         return [
             key[1] if key[0] == namespace else "/".join(key)
             for key, run in self._runs.find(unfinished_with(namespace, name))
-            if (run.get("status") or {}).get("contract")
+            if status_of(run).get("contract")
         ]
 
     def _wanted(self, item: Object) -> InferenceConfigStatus | None:
@@ -181,6 +181,6 @@ class Configs:
 def _status_of(item: Object) -> InferenceConfigStatus:
     """The status; an empty one in place of one that cannot be read."""
     try:
-        return InferenceConfigStatus.model_validate(item.get("status") or {})
+        return InferenceConfigStatus.model_validate(status_of(item))
     except ValidationError:
         return InferenceConfigStatus()

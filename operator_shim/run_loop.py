@@ -299,10 +299,8 @@ class RunLoop:
     @asynccontextmanager
     async def _launching(self, run: RunRef) -> AsyncIterator[None]:
         """Return when the run has come further."""
-        since, changed = (
-            self._watch.seen(run) or {},
-            self._launches.setdefault(run.uid, asyncio.Event()),
-        )
+        since = self._watch.seen(run) or {}
+        changed = self._launches.setdefault(run.uid, asyncio.Event())
         self._change(run, takes_room=True, waits_for_room=False)
         try:
             yield

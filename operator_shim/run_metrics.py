@@ -37,7 +37,7 @@ from control.metrics import (
     Metrics,
 )
 from inferrun import wellknown
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, annotations_of, status_of
 from inferrun.reasons import Phase, known_reason
 from inferrun.resources.status import TimeOutcome
 from inferrun.timestamps import parse
@@ -62,7 +62,7 @@ Observation = tuple[Metric, tuple[str, ...], float]
 
 def levels(run: Object) -> Iterator[Observation]:
     """What a run, as it is cached, contributes to the gauges."""
-    status = run.get("status") or {}
+    status = status_of(run)
     phase = status.get("phase") or NONE
     yield RUNS, (phase, known_reason(status.get("reason")) if phase != NONE else NONE), 1
     if phase == Phase.RUNNING:
@@ -83,13 +83,11 @@ def changes(before: Object | None, after: Object, *, now: datetime) -> Iterator[
     """What has happened to a run since it was cached as `before`, None for one that has just been
     created. `after` is the whole run, `now` the time of the API server.
     """
-    metadata, new, old = (
-        after["metadata"],
-        after.get("status") or {},
-        (before or {}).get("status") or {},
-    )
+    metadata = after["metadata"]
+    new = status_of(after)
+    old = status_of(before or {})
     created = parse(metadata["creationTimestamp"])
-    due = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_SCHEDULED_TIME)
+    due = annotations_of(after).get(wellknown.ANNOTATION_SCHEDULED_TIME)
     if before is None:
         if due is not None and not is_backfilled(after):
             yield SCHEDULE_LAG, (), max(0.0, (created - parse(due)).total_seconds())
@@ -159,10 +157,8 @@ class LabelPairs:
         self._configs: Counter[str] = Counter()
 
     def of(self, run: Object) -> tuple[str, str]:
-        namespace, config = (
-            run["metadata"]["namespace"],
-            (run["spec"].get("configRef") or {}).get("name") or NONE,
-        )
+        namespace = run["metadata"]["namespace"]
+        config = (run["spec"].get("configRef") or {}).get("name") or NONE
         for pair in ((namespace, config), (namespace, OTHER)):
             if pair in self._known:
                 return pair

@@ -19,7 +19,7 @@ from typing import Final
 
 from inferrun import wellknown
 from inferrun.fields.problems import describe
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, annotations_of, status_of
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.resources.validation import run_problems
@@ -200,7 +200,7 @@ def news_from(
         return
     changed = RunRef.of(item)
     is_done = after is None or has_ended(after)
-    is_listed = not (after is None or has_listed or not (after.get("status") or {}).get("phase"))
+    is_listed = not (after is None or has_listed or not status_of(after).get("phase"))
     has_missed = may_have_missed(item) if is_listed else has_listed and sees_change(item, get)
     if before is not None or not is_over(item):
         news = News.AWAITED_CHANGED if has_missed or is_schedule(item) else News.CHANGED
@@ -333,12 +333,13 @@ def _ending(run: InferenceRun | None) -> tuple[Due, ...]:
 
 def _asks_nothing(item: Object) -> bool:
     """Whether a run that is accepted asks for no more than a workflow that executes it."""
-    metadata, status = item["metadata"], item.get("status") or {}
-    annotations = metadata.get("annotations") or {}
+    metadata, status = item["metadata"], status_of(item)
+    annotations = annotations_of(item)
     is_edited = metadata.get("generation", 1) > max(1, status.get("observedGeneration", 1))
-    asks = is_edited or metadata.get("deletionTimestamp") or is_schedule(item)
     asks = (
-        asks
+        is_edited
+        or metadata.get("deletionTimestamp")
+        or is_schedule(item)
         or wellknown.ANNOTATION_CANCEL_REQUESTED in annotations
         or wellknown.ANNOTATION_PAUSED in annotations
     )
@@ -519,7 +520,7 @@ def has_unacknowledged_edit(run: InferenceRun) -> bool:
 
 def is_started(item: Object) -> bool:
     """Whether the run's workflow has been heard of."""
-    status = item.get("status") or {}
+    status = status_of(item)
     return bool(status.get("phase")) and status.get("reason") not in OWN_REASONS
 
 
@@ -534,7 +535,7 @@ def has_come_further(item: Object | None, *, since: Object) -> bool:
     """Whether a launch has changed the run, or it is gone."""
     if item is None:
         return True
-    now, before = item.get("status") or {}, since.get("status") or {}
+    now, before = status_of(item), status_of(since)
     return is_started(item) and any(
         now.get(name) != before.get(name) for name in ("reason", "message", "jobStatus")
     )
@@ -543,11 +544,11 @@ def has_come_further(item: Object | None, *, since: Object) -> bool:
 def lacks_mark(item: Object) -> bool:
     """Whether a run has started, or has ended, and a copy of it would not show that."""
     metadata = item["metadata"]
-    annotations = metadata.get("annotations") or {}
+    annotations = annotations_of(item)
     is_left_alone = annotations.get(wellknown.ANNOTATION_PAUSED) == "true" or metadata.get(
         "deletionTimestamp"
     )
-    has_started = not is_schedule(item) and (item.get("status") or {}).get("phase") in _STARTED
+    has_started = not is_schedule(item) and status_of(item).get("phase") in _STARTED
     return bool(
         has_started
         and not is_left_alone

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Final, NamedTuple
 
 from inferrun import wellknown
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, annotations_of, status_of
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 
@@ -36,7 +36,7 @@ def unfinished_with(namespace: str, name: str) -> Hashable:
 
 def terms_of(run: Object) -> Iterator[Hashable]:
     """Under what the run is found; what it waits for is among that, as its status says it."""
-    namespace, spec, status = run["metadata"]["namespace"], run["spec"], run.get("status") or {}
+    namespace, spec, status = run["metadata"]["namespace"], run["spec"], status_of(run)
     for owner in run["metadata"].get("ownerReferences") or []:
         if owner.get("kind") == wellknown.RUN_KIND and not is_backfilled(run):
             yield created_by(namespace, owner.get("uid"))
@@ -77,14 +77,14 @@ def starters_of(run: Object, *, is_done: bool) -> list[str]:
     run of a back-fill.
     """
     if is_backfilled(run):
-        name = (run["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_BACKFILL, "")
+        name = annotations_of(run).get(wellknown.ANNOTATION_BACKFILL, "")
         return [name] if is_done else []
     owners = run["metadata"].get("ownerReferences") or []
     return [owner["name"] for owner in owners if owner.get("kind") == wellknown.RUN_KIND]
 
 
 def has_ended(run: Object) -> bool:
-    return (run.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
+    return status_of(run).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
 
 
 A_MODEL: Final = "a model"
@@ -109,14 +109,14 @@ def may_have_missed(run: Object) -> bool:
     watching: a change of its config or of another run or, as a back-fill, the end of one of its
     runs.
     """
-    status = run.get("status") or {}
+    status = status_of(run)
     is_waiting = status.get("phase") == Phase.PENDING and status.get("reason") != Reason.ACCEPTED
     return (is_waiting and not status.get("contract")) or run["spec"].get("backfill") is not None
 
 
 def awaited_run(run: Object) -> str | None:
     """The name of the run that a run waits for; None if it waits for nothing of that kind."""
-    status = run.get("status") or {}
+    status = status_of(run)
     is_waiting = (
         status.get("phase") == Phase.PENDING and status.get("reason") == Reason.WAITING_FOR_RUN
     )
@@ -130,13 +130,11 @@ def sees_change(run: Object, get: Callable[[str, str], Object | None]) -> bool:
     """
     if (name := awaited_run(run)) is None:
         return False
-    seen, now = (
-        run["status"]["inputRun"],
-        get(run["metadata"]["namespace"], name) or {"metadata": {}},
-    )
+    seen = run["status"]["inputRun"]
+    now = get(run["metadata"]["namespace"], name) or {"metadata": {}}
     return (seen.get("uid"), seen.get("phase")) != (
         now["metadata"].get("uid"),
-        (now.get("status") or {}).get("phase"),
+        status_of(now).get("phase"),
     )
 
 
@@ -144,7 +142,7 @@ def awaited_model(run: Object) -> Awaited | None:
     """The object of KServe whose state the run waits for before its Job is created; None if it
     waits for nothing of that kind.
     """
-    status = run.get("status") or {}
+    status = status_of(run)
     model = status.get("model") or {}
     is_blocked = status.get("reason") in (Reason.MODEL_NOT_READY, Reason.KSERVE_NOT_INSTALLED)
     is_waiting = is_blocked and status.get("phase") == Phase.PENDING

@@ -18,10 +18,10 @@ from control.survival import surviving
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
-from inferrun.kube.objects import RUNS, Object
+from inferrun.kube.objects import RUNS, Object, status_of
 from inferrun.reasons import Phase
 from inferrun.run_ref import RunRef
-from operator_shim.run_terms import terms_of
+from operator_shim.run_terms import is_schedule, terms_of
 
 CONTRACT: Final = "e30="
 """Replaces a contract in the cache: the shim asks only whether there is one. Equal before and
@@ -78,12 +78,8 @@ _ANNOTATIONS: Final = (
 def trim_run(run: Object, *, share: Share = unshared) -> Object:
     """The run as the shim needs it; one that has no contract yet, and a schedule, are kept
     whole."""
-    status = run.get("status") or {}
-    if (
-        run["spec"].get("schedule") is not None
-        or not status.get("contract")
-        or not status.get("phase")
-    ):
+    status = status_of(run)
+    if is_schedule(run) or not status.get("contract") or not status.get("phase"):
         return run
     metadata = {key: interned(run["metadata"][key]) for key in _METADATA if key in run["metadata"]}
     for field, keys in (

@@ -23,7 +23,7 @@ from typing import Final
 from control.log_subjects import fields_of_run
 from control.survival import surviving
 from inferrun import wellknown
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, annotations_of, status_of
 from inferrun.kube.runs import RunStore
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason
@@ -33,6 +33,7 @@ from inferrun.run_status import status_after
 from inferrun.temporal.executions import unpause_command
 from operator_shim.run_loop import RunLoop
 from operator_shim.run_plan import CORRECTABLE, News
+from operator_shim.run_terms import is_schedule
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
 from workflows.run_clock import timeout_of
 from workflows.run_progress import RunProgress
@@ -95,10 +96,8 @@ class StuckWorkflows:
             """Those whose workflow fails, or seems to do nothing, then those that were asked about
             longest ago.
             """
-            metadata, status = item["metadata"], item.get("status") or {}
-            is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (
-                metadata.get("annotations") or {}
-            )
+            status = status_of(item)
+            is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in annotations_of(item)
             is_accepted = (status.get("phase"), status.get("reason")) == (
                 Phase.PENDING,
                 Reason.ACCEPTED,
@@ -224,7 +223,7 @@ def pause_text(paused: OpenWorkflow) -> str:
 
 def is_said_to_be_paused(item: Object) -> bool:
     """Whether the status of a run says that its workflow is paused."""
-    return bool((item.get("status") or {}).get("reason") == Reason.WORKFLOW_PAUSED)
+    return bool(status_of(item).get("reason") == Reason.WORKFLOW_PAUSED)
 
 
 def must_end_because(run: InferenceRun, *, now: datetime) -> str:
@@ -246,7 +245,7 @@ def has_workflow(item: Object) -> bool:
     A run that is rejected, or that waits because its namespace has too many active runs, has no
     workflow yet.
     """
-    return may_have_workflow(item) and (item.get("status") or {}).get("reason") not in CORRECTABLE
+    return may_have_workflow(item) and status_of(item).get("reason") not in CORRECTABLE
 
 
 def may_have_workflow(item: Object) -> bool:
@@ -254,9 +253,7 @@ def may_have_workflow(item: Object) -> bool:
     others to end, or was corrected, says so until its first launch. A run without a phase is new,
     or the Krateo controller's; a paused one is left alone.
     """
-    metadata, phase = item["metadata"], (item.get("status") or {}).get("phase")
-    is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"
-    is_left_alone = (
-        is_paused or metadata.get("deletionTimestamp") or item["spec"].get("schedule") is not None
-    )
+    metadata, phase = item["metadata"], status_of(item).get("phase")
+    is_paused = annotations_of(item).get(wellknown.ANNOTATION_PAUSED) == "true"
+    is_left_alone = is_paused or metadata.get("deletionTimestamp") or is_schedule(item)
     return phase in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED) and not is_left_alone

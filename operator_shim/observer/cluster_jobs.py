@@ -12,7 +12,7 @@ from control.launches import job_state
 from control.launches.launch_blocked import LaunchBlocked
 from control.launches.observation import Launch, is_launch_left_over
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import JOBS, RUNS, Object, uid_of
+from inferrun.kube.objects import JOBS, RUNS, Object, status_of, uid_of
 from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from inferrun.run_defaults import Defaults
@@ -51,7 +51,7 @@ class ClusterJobs:
         if job is None or uid_of(job) != launch.job_uid:
             return
         if not job_state.is_finished(job):
-            status = (run or {}).get("status") or {}
+            status = status_of(run or {})
             if (
                 status.get("phase") == Phase.SUCCEEDED
                 and (status.get("jobStatus") or {}).get("uid") == launch.job_uid

@@ -40,7 +40,7 @@ from control.launches.pod_shape import shape_of_job, split_by_shape
 from control.launches.pod_state import is_warming_up, newest
 from inferrun import wellknown
 from inferrun.backoff import Backoff
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, annotations_of, status_of
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import ProgressLine
 from operator_shim.observer.status_writer import ShownProgress
@@ -362,11 +362,9 @@ def _plan_present(view: View, job: Object, run: Object, memory: Memory) -> Plan:
 
 def _unfollowed(run: Object, message: str) -> ShownProgress:
     """What has become of a launch that nothing follows, because the run's workflow is paused."""
-    status = run.get("status") or {}
-    phase, since = (
-        Phase(status.get("phase") or Phase.PENDING),
-        str(status.get("runningSince") or ""),
-    )
+    status = status_of(run)
+    phase = Phase(status.get("phase") or Phase.PENDING)
+    since = str(status.get("runningSince") or "")
     return ShownProgress(phase, Reason.WORKFLOW_PAUSED, message, started_at=since)
 
 
@@ -378,7 +376,7 @@ def _genuine_ends(ends: Iterable[PodEnd], job: Object) -> tuple[PodEnd, ...]:
 def _before(memory: Memory, run: Object) -> Before:
     if memory.announced is not None:
         return Before(is_running=bool(memory.announced), pod_uid=memory.announced)
-    status = run.get("status") or {}
+    status = status_of(run)
     is_ours = (status.get("jobStatus") or {}).get("uid") == memory.launch.job_uid
     return Before(is_running=is_ours and status.get("phase") == Phase.RUNNING)
 
@@ -391,10 +389,10 @@ def _plan_running(
     launch, message = memory.launch, running_message(memory.launch, seen.pod_name)
     is_known = memory.announced is not None
     # also if the limit came later
-    has_clock = ANNOTATION_SECONDS_LEFT in (job["metadata"].get("annotations") or {})
+    has_clock = ANNOTATION_SECONDS_LEFT in annotations_of(job)
     # Of several shards, another Pod represents the launch, which continues.
     is_another_shard = launch.shards > 1 and bool(memory.announced)
-    status = run.get("status") or {}
+    status = status_of(run)
     text = status.get("message") or ""  # more may have been added to it since
     is_said = text == message or text.startswith(f"{message}; ")
     is_said = is_said and status.get("phase") == Phase.RUNNING
@@ -489,7 +487,7 @@ def _reporting(memory: Memory, progress: ShownProgress, view: View, run: Object)
         progress = replace(
             progress, reason=Reason.WORKFLOW_PAUSED, message=f"{progress.message}; {view.pause}"
         )
-    status = run.get("status") or {}
+    status = status_of(run)
     is_ours = (status.get("jobStatus") or {}).get("uid") == memory.launch.job_uid
     is_written = (status.get("phase"), status.get("reason")) == (progress.phase, progress.reason)
     if status.get("message") != progress.message:  # the API's limits may have shortened it

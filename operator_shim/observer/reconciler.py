@@ -21,7 +21,7 @@ from control.log_subjects import fields_of_run, log_about
 from control.metrics import Metrics
 from control.survival import surviving
 from control.work_queue import WorkQueue
-from inferrun.kube.objects import Object, uid_of
+from inferrun.kube.objects import Object, status_of, uid_of
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import ProgressLine, WarmUp, latest_line
 from operator_shim.observer.cluster_jobs import ClusterJobs
@@ -137,7 +137,7 @@ class Reconciler:
             await asyncio.sleep(SWEEP_SECONDS)
 
     def _compare(self, run: Object) -> None:
-        reference = (run.get("status") or {}).get("jobStatus")
+        reference = status_of(run).get("jobStatus")
         if not reference or not reference.get("name"):
             return
         key = run["metadata"]["namespace"], reference["name"]

@@ -18,9 +18,9 @@ from control.temporal_calls import is_of_same_cluster
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
-from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object, controller_of
+from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object, controller_of, status_of
 from inferrun.run_ref import RunRef
-from operator_shim.run_terms import UNFINISHED, has_ended, quota
+from operator_shim.run_terms import UNFINISHED, has_ended, is_schedule, quota
 from operator_shim.run_watch import RunWatch, SharedParts
 
 JOBS_LIMIT = 5_000
@@ -109,19 +109,13 @@ class WorkloadWatch:
         """The run; None if it has finished, is gone, is another one of that name, or is a
         schedule."""
         run = self._runs.seen(ref)
-        return (
-            None
-            if run is None or has_ended(run) or run["spec"].get("schedule") is not None
-            else run
-        )
+        return None if run is None or has_ended(run) or is_schedule(run) else run
 
     def job_keys(self) -> Iterable[Key]:
         return self._jobs.keys()
 
     def all_runs(self) -> list[Object]:
-        return [
-            run for _, run in self._runs.find(UNFINISHED) if run["spec"].get("schedule") is None
-        ]
+        return [run for _, run in self._runs.find(UNFINISHED) if not is_schedule(run)]
 
     def pods_of(self, job_uid: str) -> tuple[Object, ...]:
         return self._pods_by_job.get(job_uid, ())
@@ -232,7 +226,7 @@ class WorkloadWatch:
 
 def job_name_of(run: Object) -> str:
     """The name of the Job that the run's status names; empty without."""
-    reference = (run.get("status") or {}).get("jobStatus") or {}
+    reference = status_of(run).get("jobStatus") or {}
     return str(reference.get("name") or "")
 
 
