@@ -186,12 +186,10 @@ class JobLauncher:
 
     async def _compile(self, run: InferenceRun) -> CompiledRun:
         """Contract and snapshot of a run that starts now. Raises LaunchBlocked."""
-        config, defaults, earlier, read = (
-            await self._configs.read(run),
-            self._defaults(),
-            None,
-            None,
-        )
+        config = await self._configs.read(run)
+        defaults = self._defaults()
+        earlier = None
+        read = None
         if run.spec.retry_of:
             earlier = await self._runs.find(run.metadata.namespace, run.spec.retry_of)
             if earlier is None:

@@ -39,12 +39,10 @@ def outcome_spans(request: RecordInput, run: InferenceRun | None, *, now: dateti
 def _run_span(
     request: RecordInput, run: InferenceRun | None, *, start: datetime, end: datetime
 ) -> Span:
-    phase, reason, message, records = (
-        request.phase,
-        str(request.reason),
-        str(request.message),
-        request.records,
-    )
+    phase = request.phase
+    reason = str(request.reason)
+    message = str(request.message)
+    records = request.records
     schedule = None
     if run is not None:
         phase, reason = run.status.phase or phase, run.status.reason or reason

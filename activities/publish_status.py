@@ -47,11 +47,9 @@ class StatusPublisher:
                 is_warning=request.warning,
             )
         if request.ended_job and written.run is not None:
-            namespace, name, uid = (
-                request.run.namespace,
-                request.ended_job,
-                request.discarded_job_uid,
-            )
+            namespace = request.run.namespace
+            name = request.ended_job
+            uid = request.discarded_job_uid
             if uid:  # its Pod never ran: a run that waits for days leaves nothing behind
                 await self._api.delete_if_present(JOBS, namespace, name, uid=uid)
             else:

@@ -107,10 +107,8 @@ class LaunchStopper:
         await self._delete_pods(request, pods)
         # Their containers may run until the end of their grace period: another look would find the
         # same.
-        running, vanishing = (
-            [pod for pod in pods if request.grace_seconds and _is_running(pod)],
-            list[Object](),
-        )
+        running = [pod for pod in pods if request.grace_seconds and _is_running(pod)]
+        vanishing = list[Object]()
         if not running:
             running, vanishing = await self._settle(request, counts=counting is not None)
         if running and await self._runs.read(request.run) is None:

@@ -154,10 +154,8 @@ class LeaderElection:
     async def _try_to_acquire(self) -> float:
         """Take the Lease if it is free; return the seconds until the next attempt."""
         await self._observe()
-        unchanged, duration = (
-            asyncio.get_running_loop().time() - self._observed_at,
-            self._timing.duration,
-        )
+        unchanged = asyncio.get_running_loop().time() - self._observed_at
+        duration = self._timing.duration
         wait = seconds_until_free(
             self._spec,
             identity=self._identity,

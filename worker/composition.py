@@ -244,12 +244,10 @@ class WorkerProcess:
             )
 
     def _run_activities(self, submitted: SubmittedRuns) -> list[Activity]:
-        api, runs, settings, defaults = (
-            self._api,
-            self._runs,
-            self._settings,
-            self._defaults.current,
-        )
+        api = self._api
+        runs = self._runs
+        settings = self._settings
+        defaults = self._defaults.current
         signatures = Signatures(api, installation=self._installation)
         launches = LaunchReader(api, runs, is_signer=signatures.is_signer, defaults=defaults)
         pruner = HistoryPruner(api, runs, events=self._events, postpone=self._prune_later)

@@ -97,10 +97,8 @@ class SubmitInferenceRun(RunControls):
                 )
                 gone = f"The schedule's InferenceRun {code_span(str(parent))} no longer exists: deleting the schedule."
                 workflow.set_current_details(gone)
-                request_to_delete, summary = (
-                    DeleteScheduleInput(parent=parent),
-                    "delete the schedule",
-                )
+                request_to_delete = DeleteScheduleInput(parent=parent)
+                summary = "delete the schedule"
                 await execute(
                     activity_options.DELETE_SCHEDULE,
                     request_to_delete,

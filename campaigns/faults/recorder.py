@@ -66,11 +66,9 @@ class Recorder:
         match = TOKEN.search(key[1])
         if match is None or after is None:
             return
-        traces, uid, status = (
-            self._traces[match.group()],
-            after["metadata"]["uid"],
-            after.get("status") or {},
-        )
+        traces = self._traces[match.group()]
+        uid = after["metadata"]["uid"]
+        status = after.get("status") or {}
         traces.runs[uid] = RunRef(namespace=key[0], name=key[1], uid=uid)
         traces.last[uid] = status
         if status.get("phase") in TERMINAL:

@@ -40,10 +40,8 @@ async def kueue(plane: ControlPlane, api: KubeClient) -> AsyncIterator[None]:
     if not program.exists():
         raise FileNotFoundError(f"{program}; to build it, run `python -m tools.devcluster kueue`")
     folder, port = plane.kubeconfig.parent, free_port()
-    files, certificates = (
-        module_folder(KUEUE, "sigs.k8s.io/kueue") / "config" / "components",
-        folder / "kueue",
-    )
+    files = module_folder(KUEUE, "sigs.k8s.io/kueue") / "config" / "components"
+    certificates = folder / "kueue"
     certificates.mkdir()
     await _install(api, files, port=port)
     [settings] = _read(files / "manager" / "controller_manager_config.yaml")

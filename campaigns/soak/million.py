@@ -93,10 +93,8 @@ def _faults(folder: Path, rows: int) -> list[str]:
 async def _until_half(space: Space, s3: S3Server) -> None:
     async with asyncio.timeout(SECONDS):
         while True:
-            plans, commits = (
-                list(s3.bucket.glob("out/*/run.json")),
-                list(s3.bucket.glob("out/*/commits/*.json")),
-            )
+            plans = list(s3.bucket.glob("out/*/run.json"))
+            commits = list(s3.bucket.glob("out/*/commits/*.json"))
             if plans and len(commits) * 2 >= len(orjson.loads(plans[0].read_bytes())["chunks"]):
                 return
             await asyncio.sleep(0.1)

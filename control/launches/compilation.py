@@ -138,10 +138,8 @@ def _model_at(address: ModelAddress, model: Model, *, service: WantedService) ->
 
 def _checked(compiled: CompiledRun) -> CompiledRun:
     """The compiled run, unless it is too large. Raises LaunchBlocked."""
-    contract_size, snapshot_size = (
-        len(compiled.contract_json.encode()),
-        len(compiled.snapshot_json.encode()),
-    )
+    contract_size = len(compiled.contract_json.encode())
+    snapshot_size = len(compiled.snapshot_json.encode())
     if snapshot_size > MAX_SNAPSHOT_BYTES:
         text = (
             f"the snapshot of the run has {snapshot_size} bytes, at most {MAX_SNAPSHOT_BYTES} are allowed; reduce the run's "

@@ -134,11 +134,9 @@ def missing(reference: InputReference, schedule: InferenceRun | None) -> LaunchB
             Reason.WAITING_FOR_RUN, f"{text}: there is no schedule {reference.schedule}"
         )
     spec, is_valid = schedule.spec, schedule.status.phase in (Phase.SCHEDULED, Phase.SUSPENDED)
-    expression, zone, kept = (
-        spec.schedule or "",
-        spec.time_zone or "Etc/UTC",
-        spec.successful_jobs_history_limit,
-    )
+    expression = spec.schedule or ""
+    zone = spec.time_zone or "Etc/UTC"
+    kept = spec.successful_jobs_history_limit
     why = "has not created it yet, or it was deleted (successfulJobsHistoryLimit is "
     why += f"{SUCCESSFUL_JOBS_HISTORY_LIMIT if kept is None else kept})"
     before = reference.due - timedelta(seconds=1)

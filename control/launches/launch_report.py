@@ -260,10 +260,8 @@ def _lost(
         detail = one_line(
             f"{disruption.get('reason', '')}: {disruption.get('message', '')}", limit=200
         )
-        reason, message = (
-            Reason.DISRUPTED,
-            f"the cluster removed {name} ({detail}); the Job creates another one",
-        )
+        reason = Reason.DISRUPTED
+        message = f"the cluster removed {name} ({detail}); the Job creates another one"
     elif is_queued:
         reason = Reason.QUEUED
         message = f"the queueing system suspended the Job and {name} was deleted; it resumes the Job when there is capacity"

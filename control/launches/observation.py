@@ -374,10 +374,8 @@ def _after_running(
     pod_uid = before.pod_uid or (end.pod_uid if end is not None else "")
     held = next((pod for pod in pods if uid_of(pod) == pod_uid), None)
     if held is not None:
-        is_disrupted, is_lost = (
-            pod_state.is_disrupted(held) and pod_state.container_end(held) is not None,
-            False,
-        )
+        is_disrupted = pod_state.is_disrupted(held) and pod_state.container_end(held) is not None
+        is_lost = False
     else:
         is_disrupted = end is not None and end.is_disrupted
         is_lost = (end is None or end.exit_code is None) and quiet_seconds >= REPLACEMENT_SECONDS

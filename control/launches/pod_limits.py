@@ -94,10 +94,8 @@ def _completed(asked: Resources, defaults: Defaults) -> Resources:
     is also the request, as in Kubernetes.
     """
     requests, limits = asked["requests"], asked["limits"]
-    default_requests, default_limits = (
-        amounts_of(defaults.runner_requests),
-        amounts_of(defaults.runner_limits),
-    )
+    default_requests = amounts_of(defaults.runner_requests)
+    default_limits = amounts_of(defaults.runner_limits)
     spared = {
         key: value
         for key, value in default_requests.items()

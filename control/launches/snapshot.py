@@ -81,10 +81,8 @@ def snapshot_of(
     input_storage: FreeForm | None,
 ) -> Snapshot:
     """The snapshot of a run that starts now, and whose input is `input_storage`."""
-    spec, identity = (
-        config.spec,
-        identity_of(config, defaults=defaults, runner_account=runner_account),
-    )
+    spec = config.spec
+    identity = identity_of(config, defaults=defaults, runner_account=runner_account)
     is_ours = identity.is_our_runner
     backoff_limits = (run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit)
     seconds_kept = spec.ttl_seconds_after_finished

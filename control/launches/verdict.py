@@ -282,10 +282,8 @@ def init_failure(pod: Object, job: Object) -> str:
 
 
 def _memory_exceeded(pod: Object, *, asked: str) -> str:
-    limit, fix = (
-        pod_state.memory_limit(pod),
-        "raise spec.resources.limits.memory in the InferenceConfig",
-    )
+    limit = pod_state.memory_limit(pod)
+    fix = "raise spec.resources.limits.memory in the InferenceConfig"
     if amount(limit) != amount(asked):
         said = f"the config says {asked or 'none'}"
         fix = f"this limit was set by something else, such as a LimitRange, a webhook or a resize: {said}"

@@ -92,15 +92,11 @@ def missed_because(
         reason, why = Reason.SUSPENDED, "the schedule is suspended"
     elif late > late_seconds(schedule):
         deadline = late_seconds(schedule) - (spec.jitter_seconds or 0)
-        reason, why = (
-            Reason.MISSED,
-            f"it was {late:.0f} s late, startingDeadlineSeconds is {deadline}",
-        )
+        reason = Reason.MISSED
+        why = f"it was {late:.0f} s late, startingDeadlineSeconds is {deadline}"
     elif others and spec.concurrency_policy in (None, ConcurrencyPolicy.FORBID):
-        reason, why = (
-            Reason.SKIPPED,
-            f"{others[0].metadata.name} was still in progress (concurrencyPolicy: Forbid)",
-        )
+        reason = Reason.SKIPPED
+        why = f"{others[0].metadata.name} was still in progress (concurrencyPolicy: Forbid)"
     elif later is not None:
         reason, why = Reason.REPLACED, f"the run due at {rfc3339(later)} is created instead"
     else:

@@ -96,10 +96,8 @@ def schedule_of(run: InferenceRun) -> RunRef | None:
 
 def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
     """The finished children of a schedule beyond its history limits, oldest first."""
-    succeeded, failed = (
-        parent.spec.successful_jobs_history_limit,
-        parent.spec.failed_jobs_history_limit,
-    )
+    succeeded = parent.spec.successful_jobs_history_limit
+    failed = parent.spec.failed_jobs_history_limit
     limits = {
         Phase.SUCCEEDED: SUCCESSFUL_JOBS_HISTORY_LIMIT if succeeded is None else succeeded,
         Phase.FAILED: FAILED_JOBS_HISTORY_LIMIT if failed is None else failed,

@@ -64,10 +64,8 @@ class Installation:
         slashes are percent-encoded."""
         url = None
         if self.ui_url and workflow_id:
-            namespace, identity = (
-                quote(self.temporal_namespace, safe=""),
-                quote(workflow_id, safe=""),
-            )
+            namespace = quote(self.temporal_namespace, safe="")
+            identity = quote(workflow_id, safe="")
             url = f"{self.ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{identity}"
             url = f"{url}/{quote(run_id, safe='')}/history" if run_id else url
         return WorkflowReference(

@@ -81,10 +81,8 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
     )
     yield "of schedule", run.schedule_owner.name if run.schedule_owner else ""
     if spec.backfill is not None:
-        which, runs = (
-            spec.backfill.which or BackfillSelection.MISSING,
-            spec.backfill.concurrency or 1,
-        )
+        which = spec.backfill.which or BackfillSelection.MISSING
+        runs = spec.backfill.concurrency or 1
         yield "back-fill of", f"{spec.backfill.schedule}, {which.lower()} runs, {runs} at a time"
         yield "times", f"{rfc3339(spec.backfill.start)} to {rfc3339(spec.backfill.end)}"
     if status.backfill is not None:

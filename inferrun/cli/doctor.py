@@ -63,11 +63,9 @@ async def examine(
     if version.fix:  # nothing else can be checked
         return [version]
     definitions = [await _definition(cluster, name) for name in MODELS]
-    namespace, release, installed = (
-        question.install_namespace,
-        question.release,
-        Installed(accounts={}),
-    )
+    namespace = question.install_namespace
+    release = question.release
+    installed = Installed(accounts={})
     try:
         selector = f"app.kubernetes.io/name=inferrun,app.kubernetes.io/instance={release}"
         deployments = (await cluster.list(DEPLOYMENTS, namespace, labelSelector=selector)).get(
@@ -109,10 +107,8 @@ async def _version(cluster: KubeClient) -> Finding:
     except KubeError as error:
         fix = "select the right cluster with --kubeconfig FILE and --context NAME; test: kubectl version"
         return problem("cluster", str(error), fix=fix)
-    version, minor = (
-        str(answer.get("gitVersion", "")),
-        re.match(r"\d+", str(answer.get("minor", ""))),
-    )
+    version = str(answer.get("gitVersion", ""))
+    minor = re.match(r"\d+", str(answer.get("minor", "")))
     if answer.get("major") == "1" and minor is not None and int(minor[0]) < OLDEST_MINOR:
         fix = f"upgrade to Kubernetes 1.{OLDEST_MINOR} or newer"
         return problem("cluster", f"Kubernetes {version} is too old", fix=fix)
@@ -151,11 +147,9 @@ async def _permissions(
 ) -> list[Finding]:
     """The findings about the user, and about the service accounts in each namespace; empty means
     all namespaces."""
-    home, shim, worker = (
-        question.install_namespace,
-        installed.accounts.get("shim"),
-        installed.accounts.get("worker"),
-    )
+    home = question.install_namespace
+    shim = installed.accounts.get("shim")
+    worker = installed.accounts.get("worker")
     findings = []
     for account, permissions, place in [
         ("", PERSON, question.namespace),

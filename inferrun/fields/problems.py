@@ -94,12 +94,10 @@ def parse_problems(error: ValidationError, *, path: str = "") -> tuple[Problem, 
     """The first problems because of which an object at `path` is not what it should be."""
     found = []
     for entry in error.errors(include_url=False)[: MAX_PROBLEMS + 1]:
-        names, kind, rule, given = (
-            [str(part) for part in entry["loc"]],
-            entry["type"],
-            entry["msg"],
-            entry["input"],
-        )
+        names = [str(part) for part in entry["loc"]]
+        kind = entry["type"]
+        rule = entry["msg"]
+        given = entry["input"]
         is_url = bool(names) and names[-1] in _URLS and isinstance(given, str)
         value = (
             HIDDEN

@@ -193,11 +193,9 @@ def _dated(column: pyarrow.Array) -> Texts:
     kind, values = column.type, _integers(column).cast(pyarrow.int64())
     is_moment, per_day, end = pyarrow.types.is_timestamp(kind), 1, '"'
     if is_moment:
-        column, per_day, end = (
-            values.cast(pyarrow.timestamp(kind.unit)),
-            DAY * PER_SECOND[kind.unit],
-            f'{_OFFSETS[kind.tz]}"',
-        )
+        column = values.cast(pyarrow.timestamp(kind.unit))
+        per_day = DAY * PER_SECOND[kind.unit]
+        end = f'{_OFFSETS[kind.tz]}"'
     elif pyarrow.types.is_date64(kind):
         per_day = DAY * PER_SECOND["ms"]
     first, last = (_FIRST_DAY * per_day, (_LAST_DAY + 1) * per_day - 1)

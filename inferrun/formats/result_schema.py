@@ -220,10 +220,8 @@ def _type_at(text: str, at: int) -> tuple[pyarrow.DataType, int]:
         found = pyarrow.json_() if name == "json" else pyarrow.type_for_alias(name)
     elif name == "decimal" and (given := _DECIMAL.match(text, at)):
         precision, scale = int(given[1]), int(given[2])
-        found, at = (
-            (pyarrow.decimal128 if precision <= 38 else pyarrow.decimal256)(precision, scale),
-            given.end(),
-        )
+        found = (pyarrow.decimal128 if precision <= 38 else pyarrow.decimal256)(precision, scale)
+        at = given.end()
     elif name in _TIMES and (given := _UNIT.match(text, at)):
         found, at = _TIMES[name](*filter(None, given.groups())), given.end()
     elif name == "list" and text.startswith("<", at):

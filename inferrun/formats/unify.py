@@ -186,10 +186,8 @@ def common_type(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.Da
     if kinds.is_struct(first) and kinds.is_struct(second):
         return _struct(first, second)
     if kinds.is_map(first) and kinds.is_map(second):
-        key, item = (
-            common_type(first.key_type, second.key_type),
-            common_type(first.item_type, second.item_type),
-        )
+        key = common_type(first.key_type, second.key_type)
+        item = common_type(first.item_type, second.item_type)
         return pyarrow.map_(key, item) if key and item else None
     return None
 

@@ -200,10 +200,8 @@ def _protocol(item: Stored, wanted: Wanted, others: Others) -> str:
     if model is None:
         offered: tuple[str, ...] = (declared,) if declared else _SPEAKS[:1]
     else:
-        own, of_cluster = (
-            text(item, "status", "servingRuntimeName"),
-            text(item, "status", "clusterServingRuntimeName"),
-        )
+        own = text(item, "status", "servingRuntimeName")
+        of_cluster = text(item, "status", "clusterServingRuntimeName")
         name, found = own or of_cluster or text(model, "runtime"), None
         if name:
             plural, place = (

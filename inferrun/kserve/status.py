@@ -123,10 +123,8 @@ def outdated(item: Stored, *, now: datetime) -> NotYet | None:
     Service, whose generation does not change with every edit of the InferenceService. It is
     therefore believed only for a while after an edit.
     """
-    generation, observed = (
-        number(item, "metadata", "generation"),
-        number(item, "status", "observedGeneration"),
-    )
+    generation = number(item, "metadata", "generation")
+    observed = number(item, "status", "observedGeneration")
     if generation is None or (observed is not None and observed >= generation):
         return None
     until = edited_until(item, SETTLED_AFTER) if observed is not None else None
@@ -162,10 +160,8 @@ def rolling_out(item: Stored, deployment: Stored | Unreadable | None) -> NotYet 
     left = (number(status, "replicas") or 0) - (number(status, "updatedReplicas") or 0)
     if left <= 0 and _is_observed(deployment):
         return None
-    name, found = (
-        text(deployment, "metadata", "name"),
-        f"{left} of its Pods" if left > 0 else "its Pods",
-    )
+    name = text(deployment, "metadata", "name")
+    found = f"{left} of its Pods" if left > 0 else "its Pods"
     return NotYet(
         f"{name_of(item)} is being updated: {found} may be of the previous version ({shown(deployment, 'Progressing')}); the run "
         f"starts when all are new; to see the update: kubectl -n {text(deployment, 'metadata', 'namespace')} rollout status "

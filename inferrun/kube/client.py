@@ -391,10 +391,8 @@ class KubeClient:
                     if answer.status < 300:
                         yield answer
                         return
-                    error, after = (
-                        error_of(answer.status, await answer.read()),
-                        answer.headers.get("Retry-After", ""),
-                    )
+                    error = error_of(answer.status, await answer.read())
+                    after = answer.headers.get("Retry-After", "")
                     # Only these say that the request was not executed.
                     pause = int(after) if answer.status in (429, 503) and after.isdecimal() else 0
             except (TimeoutError, aiohttp.ClientError, OSError) as failure:

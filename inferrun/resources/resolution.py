@@ -36,11 +36,9 @@ def resolve(run: InferenceRun, config: InferenceConfig, *, is_our_runner: bool) 
 
     A custom image gets the labels that it may understand in its own way unmodified.
     """
-    declared, given, span = (
-        config.spec.parameters or (),
-        run.spec.parameters or {},
-        run.spec.interval,
-    )
+    declared = config.spec.parameters or ()
+    given = run.spec.parameters or {}
+    span = run.spec.interval
     wrong = list(given_problems(declared, given, config=config.metadata.name))
     wrong += interval_problems(span, field="spec.interval") if span is not None else ()
     if wrong:

@@ -90,9 +90,9 @@ class BucketFiles:
     def _open(self, storage: ObjectStorage, access: Access) -> "S3Store | GCSStore | AzureStore":
         keys, variables, ref = storage.secret_keys, storage.login_variables, storage.credentials_ref
         has_variables = any(map(access.environment.get, variables))
-        login, has_login = (
-            None,
-            ref is not None or has_variables or not access.credentials.keys().isdisjoint(keys),
+        login = None
+        has_login = (
+            ref is not None or has_variables or not access.credentials.keys().isdisjoint(keys)
         )
         if has_login:
             login = access.login(

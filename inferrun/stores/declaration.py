@@ -107,10 +107,8 @@ class StorageSpec(ResourceModel):
         for name, field in type(self).model_fields.items():
             if name not in self.model_fields_set:
                 continue
-            value, own = (
-                getattr(self, name),
-                next((one.end for one in field.metadata if isinstance(one, OnlyFor)), end),
-            )
+            value = getattr(self, name)
+            own = next((one.end for one in field.metadata if isinstance(one, OnlyFor)), end)
             if own != end:
                 yield invalid(f"{path}.{field.alias}", "set", f"is for an {own}")
             elif isinstance(value, StorageSpec):

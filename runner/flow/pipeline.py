@@ -163,11 +163,9 @@ class Pipeline:
 
     def report(self) -> None:
         """Report the counts, and how requests are sent."""
-        slots, records, requests = (
-            self._sender.slots,
-            self._sender.sizer.rows,
-            self._sender.requests,
-        )
+        slots = self._sender.slots
+        records = self._sender.sizer.rows
+        requests = self._sender.requests
         counts = replace(
             self._work.counts,
             batch_records=records,

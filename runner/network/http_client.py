@@ -294,19 +294,15 @@ def _failure_of(error: Exception, timeout: aiohttp.ClientTimeout) -> ExchangeFai
     text, kind = type(error).__name__, FaultKind.UNAVAILABLE
     match error:
         case TimeoutError():
-            text, kind = (
-                f"no response within {timeout.total or timeout.sock_read:g} s",
-                FaultKind.TIMEOUT,
-            )
+            text = f"no response within {timeout.total or timeout.sock_read:g} s"
+            kind = FaultKind.TIMEOUT
         case aiohttp.ClientPayloadError() if isinstance(error.__cause__, ContentEncodingError):
             text = "the response is invalid: its body is not compressed as its headers say"
         case aiohttp.ClientPayloadError():
             text, kind = "the response was truncated", FaultKind.LOST
         case aiohttp.ClientConnectionError():
-            text, kind = (
-                "the connection was closed before the response was complete",
-                FaultKind.LOST,
-            )
+            text = "the connection was closed before the response was complete"
+            kind = FaultKind.LOST
         case aiohttp.ClientResponseError():
             text = "the response is invalid: it is not valid HTTP/1.1"
     return ExchangeFailed(text, kind=kind)

@@ -65,10 +65,8 @@ def test_a_run_waits_for_the_object_then_for_the_model_and_spends_no_time_on_it(
     done = space.wait_for("waits", phase="Succeeded", seconds=120)
     assert done["records"] == {"total": 100, "completed": 100, "failed": 0}
     [pod] = space.items("pods", "app.kubernetes.io/managed-by=inferrun")
-    warm_up, runner = (
-        pod["status"]["initContainerStatuses"][0],
-        pod["status"]["containerStatuses"][0],
-    )
+    warm_up = pod["status"]["initContainerStatuses"][0]
+    runner = pod["status"]["containerStatuses"][0]
     assert done["startTime"] >= warm_up["state"]["terminated"]["finishedAt"]
     assert runner["state"]["terminated"]["exitCode"] == 0
     assert done["model"]["endGeneration"] == done["model"]["generation"]

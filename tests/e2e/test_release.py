@@ -178,10 +178,8 @@ def test_a_tag_that_was_moved_is_named_even_if_the_other_image_is_signed(
     def sign(*words: str) -> None:
         built = published.folder / "build-output" / "release"
         files = ["--signing-config", "signing-config.json", "--trusted-root", "trusted-root.json"]
-        cosign, key = (
-            binaries.program_dir(binaries.COSIGN) / "cosign",
-            published.key.with_suffix(".key"),
-        )
+        cosign = binaries.program_dir(binaries.COSIGN) / "cosign"
+        key = published.key.with_suffix(".key")
         command = [str(cosign), *words, "--yes", "--key", str(key), *files, f"{moved}@{runner}"]
         subprocess.run(command, cwd=built, env={**os.environ, "COSIGN_PASSWORD": ""}, check=True)
 

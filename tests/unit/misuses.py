@@ -115,12 +115,10 @@ AFTER_THE_HOST: Final = "only stand after the host"
 QUOTED: Final = "remove the quotes"
 IN_PATH: Final = "they are allowed in path"
 IN, OUT = "spec.storage.input", "spec.storage.output"
-PATH, URL, QUERY, PAYLOAD = (
-    f"{IN}.file.path",
-    f"{IN}.http.url",
-    f"{IN}.sql.query",
-    f"{IN}.krateo.api.payload",
-)
+PATH = f"{IN}.file.path"
+URL = f"{IN}.http.url"
+QUERY = f"{IN}.sql.query"
+PAYLOAD = f"{IN}.krateo.api.payload"
 
 OUT_OF_A_PATH: Final = (
     _of_value("a parent folder", "..", NO_DOTS, input=_file("in/$(params.day)")),

@@ -181,10 +181,8 @@ def _check_timers(history: WorkflowHistory) -> None:
     fires: dict[int, datetime] = {}
     for event in history.events:
         now = event.event_time.ToDatetime()
-        started, cancelled = (
-            event.timer_started_event_attributes,
-            event.timer_canceled_event_attributes,
-        )
+        started = event.timer_started_event_attributes
+        cancelled = event.timer_canceled_event_attributes
         if event.event_type == EventType.EVENT_TYPE_TIMER_STARTED:
             fires[event.event_id] = now + started.start_to_fire_timeout.ToTimedelta()
         elif event.event_type == EventType.EVENT_TYPE_TIMER_CANCELED:

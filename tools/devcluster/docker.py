@@ -197,10 +197,8 @@ def _start(search_path: str, layout: Layout) -> str:
     layout.docker_run.mkdir(parents=True, exist_ok=True)
     configuration, log = layout.docker / "daemon.json", layout.logs / "docker.log"
     configuration.write_text(settings(layout))
-    address, records = (
-        f"unix://{layout.docker_run}/docker.sock",
-        ProcessRecords(layout.process_records),
-    )
+    address = f"unix://{layout.docker_run}/docker.sock"
+    records = ProcessRecords(layout.process_records)
     with step("start a Docker engine"):
         words = [
             shutil.which("dockerd", path=search_path) or "dockerd",

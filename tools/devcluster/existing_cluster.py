@@ -43,10 +43,8 @@ class Configured:
 def from_environment(environment: Mapping[str, str] = os.environ) -> Configured:
     """Our own Temporal address is ignored unless a context is set: the user may have sourced
     `.devcluster/env`."""
-    context, address = (
-        environment.get("INFERRUN_CONTEXT", ""),
-        environment.get("TEMPORAL_ADDRESS", ""),
-    )
+    context = environment.get("INFERRUN_CONTEXT", "")
+    address = environment.get("TEMPORAL_ADDRESS", "")
     if address == OWN_TEMPORAL and not context:
         return Configured("", "", TEMPORAL_NAMESPACE, "")
     return Configured(

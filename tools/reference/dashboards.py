@@ -49,10 +49,8 @@ def share(metric: str, part: str, matched: str, *, by: str) -> str:
 
 
 _API, _TEMPORAL = "inferrun_api_request_duration_seconds", "temporal_request_failure_total"
-_STEP, _TASK = (
-    "temporal_local_activity_execution_latency_seconds",
-    "temporal_workflow_task_schedule_to_start_latency_seconds",
-)
+_STEP = "temporal_local_activity_execution_latency_seconds"
+_TASK = "temporal_workflow_task_schedule_to_start_latency_seconds"
 _SLOTS = "temporal_worker_task_slots_available"
 _NOT_CANCELLED = 'phase="Failed", reason!~"Cancelled|RunDeleted"'
 _NO_RUN = 'outcome=~"missed|rejected|skipped"'

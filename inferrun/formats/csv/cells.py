@@ -268,11 +268,9 @@ def _character(code: str, line: int) -> str:
 def marked_records(file: BinaryIO) -> Iterator[list[Cell]]:
     """Yield the records of a file as RFC 4180 has them, with values in quotes marked. Raises
     ValueError for another file."""
-    text, syntax, held = (
-        TextIOWrapper(file, encoding="utf-8", newline="\n"),
-        CsvSyntax(),
-        list[str](),
-    )
+    text = TextIOWrapper(file, encoding="utf-8", newline="\n")
+    syntax = CsvSyntax()
+    held = list[str]()
     try:
         while piece := text.readlines(max(_PIECE, 2 * sum(map(len, held)))):
             held += piece

@@ -52,10 +52,8 @@ class JsonlWriter:
         errors = {**errors, **results.errors}
         self._counts += ResultCounts(len(batch) - len(errors), len(errors))
         for at, text in enumerate(json_texts(results.values)):
-            custom_id, copied = (
-                batch.ids[at] if batch.ids else None,
-                members[at] if members else b"",
-            )
+            custom_id = batch.ids[at] if batch.ids else None
+            copied = members[at] if members else b""
             if error := errors.get(at):
                 line = error_line(batch.first + at, custom_id, copied, error)
                 self._out.write(line)

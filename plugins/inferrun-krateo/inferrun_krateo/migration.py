@@ -149,10 +149,8 @@ def plan_run(
     if running:
         why = f"Job {running} of the earlier controller is still running; its outcome is recorded when it has ended"
         return [planned.act(MigrationStep.WAIT, why)]
-    base, last = (
-        job_base_name(run.metadata.name, run.metadata.uid),
-        owned.jobs[-1] if owned.jobs else None,
-    )
+    base = job_base_name(run.metadata.name, run.metadata.uid)
+    last = owned.jobs[-1] if owned.jobs else None
     outcome = outcome_of(next((job for job in owned.jobs if _name(job) == base), last), owned.pods)
     why = f"{outcome.phase}/{outcome.reason}: {outcome.message}"
     status = ended_status(
@@ -229,10 +227,8 @@ def outcome_of(job: Object | None, pods: Sequence[Object]) -> LegacyOutcome:
         )
         return LegacyOutcome(Phase.FAILED, Reason.OUTCOME_UNKNOWN, message)
     status, failed = job.get("status") or {}, _condition(job, "Failed") or {}
-    begun, ended = (
-        status.get("startTime"),
-        status.get("completionTime") or failed.get("lastTransitionTime"),
-    )
+    begun = status.get("startTime")
+    ended = status.get("completionTime") or failed.get("lastTransitionTime")
     times = {
         "started_at": parse(begun) if begun else None,
         "finished_at": parse(ended) if ended else None,

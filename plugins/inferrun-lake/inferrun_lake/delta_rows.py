@@ -20,11 +20,9 @@ from inferrun_lake.delta_features import has_variant, unreadable
 from inferrun_lake.output import table_errors
 from inferrun_lake.snapshot import BATCH_ROWS, SnapshotFile, TableSnapshot
 
-_ID, _PHYSICAL_NAME, _ID_IN_FILE = (
-    b"delta.columnMapping.id",
-    b"delta.columnMapping.physicalName",
-    b"PARQUET:field_id",
-)
+_ID = b"delta.columnMapping.id"
+_PHYSICAL_NAME = b"delta.columnMapping.physicalName"
+_ID_IN_FILE = b"PARQUET:field_id"
 
 _FORMAT: Final = dataset.ParquetFileFormat(
     read_options=dataset.ParquetReadOptions(coerce_int96_timestamp_unit="us")

@@ -281,11 +281,9 @@ def _outputs(
 ) -> tuple[OutputSpec, ...]:
     found = dict[str, OutputSpec]()
     for at, one in enumerate(wanted or [OutputTensor(name=name) for name in list(known)[:1]]):
-        field, name, metadata = (
-            f"tensors.outputs.{at}",
-            one.result_name or one.name,
-            known.get(one.name, {}),
-        )
+        field = f"tensors.outputs.{at}"
+        name = one.result_name or one.name
+        metadata = known.get(one.name, {})
         if name in found:
             raise ContractError(
                 f"{field}.resultName: {name!r} is the name of another output; choose another name"

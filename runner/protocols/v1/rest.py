@@ -58,10 +58,8 @@ class V1Rest(TensorModel[Sequence[bytes]]):
         # not every server has it; the first request reports a missing model
         if reply.status != 200:
             return None
-        tensors, name = (
-            self.tensors,
-            str(self.tensors.parameters.get("signature_name", "serving_default")),
-        )
+        tensors = self.tensors
+        name = str(self.tensors.parameters.get("signature_name", "serving_default"))
         named = {"inputs": tensors.inputs, "outputs": tensors.outputs}
         found = metadata_in(reply.body, name)
         return {side: known for side, known in found.items() if named[side] or len(known) == 1}

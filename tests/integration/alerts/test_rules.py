@@ -12,10 +12,8 @@ pytestmark = pytest.mark.thorough
 
 def test_the_rules_fire_when_they_should_and_only_then() -> None:
     build_missing(modules=(PROMETHEUS,))
-    promtool, rules = (
-        program_dir(PROMETHEUS) / "promtool",
-        Path(__file__).with_name("rules_test.yaml"),
-    )
+    promtool = program_dir(PROMETHEUS) / "promtool"
+    rules = Path(__file__).with_name("rules_test.yaml")
     done = subprocess.run(
         [promtool, "test", "rules", rules], capture_output=True, text=True, check=False
     )

@@ -290,10 +290,8 @@ def _upstream(kubeconfig: Path, folder: Path) -> tuple[str, ssl.SSLContext]:
         for kind in ("clusters", "users", "contexts")
     }
     context = named["contexts"][content["current-context"]]["context"]
-    cluster, user = (
-        named["clusters"][context["cluster"]]["cluster"],
-        named["users"][context["user"]]["user"],
-    )
+    cluster = named["clusters"][context["cluster"]]["cluster"]
+    user = named["users"][context["user"]]["user"]
     tls = ssl.create_default_context(cafile=_file(cluster, "certificate-authority", folder))
     tls.load_cert_chain(
         _file(user, "client-certificate", folder), _file(user, "client-key", folder)

@@ -67,11 +67,9 @@ async def mutating(
         )
 
     with TemporaryDirectory() as folder:
-        authority, certificate, key = (
-            Authority(Path(folder)),
-            Path(folder) / "tls.crt",
-            Path(folder) / "tls.key",
-        )
+        authority = Authority(Path(folder))
+        certificate = Path(folder) / "tls.crt"
+        key = Path(folder) / "tls.key"
         authority.issue("webhook", certificate=certificate, key=key)
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(certificate, key)
@@ -101,10 +99,8 @@ async def mutating(
 async def denying_updates(api: KubeClient, namespace: str, message: str) -> AsyncIterator[None]:
     """A policy that denies every change of a Job in the namespace with this message, in force until
     the end."""
-    name, selector = (
-        f"{namespace}-{token_hex(4)}",
-        {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-    )
+    name = f"{namespace}-{token_hex(4)}"
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
     rule = {
         "apiGroups": ["batch"],
         "apiVersions": ["v1"],

@@ -52,10 +52,8 @@ def connected(kubeconfig: Path) -> Iterator[httpx.Client]:
         for kind in ("clusters", "users", "contexts")
     }
     context = named["contexts"][content["current-context"]]["context"]
-    cluster, user = (
-        named["clusters"][context["cluster"]]["cluster"],
-        named["users"][context["user"]]["user"],
-    )
+    cluster = named["clusters"][context["cluster"]]["cluster"]
+    user = named["users"][context["user"]]["user"]
     with TemporaryDirectory() as folder:
         tls = ssl.create_default_context(
             cafile=_file(cluster, "certificate-authority", folder=Path(folder))

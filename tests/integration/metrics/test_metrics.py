@@ -98,10 +98,8 @@ async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_t
         await until(look, lambda found: found >= least, seconds=SECONDS)
         return seen
 
-    ending, missing = (
-        ("iris", namespace, "Failed", "Cancelled"),
-        ("missing", namespace, "Pending", "ConfigNotFound"),
-    )
+    ending = ("iris", namespace, "Failed", "Cancelled")
+    missing = ("missing", namespace, "Pending", "ConfigNotFound")
     async with running(release) as probes:
         shim = probes["shim"]
         await sees(shim, "inferrun_leader", "shim")

@@ -124,12 +124,10 @@ class Copies:
 async def test_every_value_is_the_one_that_its_writer_reads(
     table: Table, tmp_path: Path, llm: OpenAiServer
 ) -> None:
-    copies, differences, kinds, wrong = (
-        Copies(tmp_path, llm),
-        table.differences,
-        pa.schema([]),
-        list[str](),
-    )
+    copies = Copies(tmp_path, llm)
+    differences = table.differences
+    kinds = pa.schema([])
+    wrong = list[str]()
     columns = [name for name in table.columns if not {name, "*"} & set(differences)]
     for form in RESULTS if columns else ():
         message, folder = await copies.of(table, columns, to=form)

@@ -94,10 +94,8 @@ def scores(request: web.Request, body: Any) -> Any:  # Any: JSON
     )
 
 
-ONE, MANY = (
-    [{"name": "y", "path": "/y", "type": "double"}],
-    [{"name": "y", "path": "/list", "type": "list<double>"}],
-)
+ONE = [{"name": "y", "path": "/y", "type": "double"}]
+MANY = [{"name": "y", "path": "/list", "type": "list<double>"}]
 BODY = {"n": "{{ n }}"}
 WAYS: dict[str, tuple[str, Any, dict[str, Any]]] = {  # Any: fields
     "v1": ("v1", v1, {}),

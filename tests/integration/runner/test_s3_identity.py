@@ -94,10 +94,8 @@ class TokenService:
         await asyncio.sleep(max(0, left.total_seconds()))
 
     def _credentials(self) -> dict[str, str]:
-        key, one = (
-            f"KEY{len(self.sessions)}",
-            Session(secrets.token_hex(), secrets.token_hex(), datetime.now(UTC) + VALID),
-        )
+        key = f"KEY{len(self.sessions)}"
+        one = Session(secrets.token_hex(), secrets.token_hex(), datetime.now(UTC) + VALID)
         self.sessions[key] = one
         self.token.write_text(f"token-{len(self.sessions)}")  # the kubelet renews it
         keys = {"AccessKeyId": key, "SecretAccessKey": one.secret, "Token": one.token}

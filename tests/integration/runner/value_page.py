@@ -128,10 +128,8 @@ def _counted(outcomes: Sequence[Outcome]) -> str:
     if not outcomes:
         return "–"
     equal, errors = sum(one.equal for one in outcomes), sum(one.errors for one in outcomes)
-    changed, refused = (
-        sum(len(one.changed) for one in outcomes),
-        sum(bool(one.refused) for one in outcomes),
-    )
+    changed = sum(len(one.changed) for one in outcomes)
+    refused = sum(bool(one.refused) for one in outcomes)
     return f"{equal}, {errors}, {changed}{f' ({refused} refused)' if refused else ''}"
 
 

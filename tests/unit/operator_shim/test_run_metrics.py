@@ -258,10 +258,8 @@ def test_each_attempt_and_each_disruption_is_counted_once(stage: Stage) -> None:
 
 
 def test_the_progress_of_running_runs_is_added_up(stage: Stage) -> None:
-    records, pace = (
-        {"total": 10, "completed": 6, "failed": 1},
-        {"recordsPerSecond": 3, "concurrency": 4},
-    )
+    records = {"total": 10, "completed": 6, "failed": 1}
+    pace = {"recordsPerSecond": 3, "concurrency": 4}
     stage.lists(run_of("one", status=running(records=records, pace=pace)))
     stage.lists(run_of("two", status=running(records={"completed": 2}, pace=pace)))
     stage.lists(run_of("three", status=waiting(records=records)))

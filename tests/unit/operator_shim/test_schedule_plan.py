@@ -261,10 +261,8 @@ def test_the_jitter_of_a_time_ends_before_the_next_time() -> None:
 
 def test_there_is_one_event_for_each_outcome() -> None:
     times = due(opened(), now=at(3))
-    late, busy = (
-        Settled(TimeOutcome.MISSED, "it was late"),
-        Settled(TimeOutcome.SKIPPED, "it was busy"),
-    )
+    late = Settled(TimeOutcome.MISSED, "it was late")
+    busy = Settled(TimeOutcome.SKIPPED, "it was busy")
     assert notices([(times[0], late), (times[1], STARTED), (times[2], busy), (times[3], late)]) == [
         ("Skipped", "it was busy"),
         (

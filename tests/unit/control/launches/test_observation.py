@@ -292,10 +292,8 @@ def test_a_pod_that_ends_by_itself_needs_no_judgement_before() -> None:
 
 
 def test_of_several_shards_a_success_or_the_end_of_the_last_one_needs_a_judgement() -> None:
-    job, busy = (
-        live_job(spec={"completions": 2}),
-        live_pod(running(at(300)), uid="pod-b", phase="Running"),
-    )
+    job = live_job(spec={"completions": 2})
+    busy = live_pod(running(at(300)), uid="pod-b", phase="Running")
     assert seen(job, held(3), busy).doing is Doing.RUNNING
     assert seen(job, held(0), busy).doing is Doing.STUCK
     assert seen(job, held(3), held(3, uid="pod-b")).doing is Doing.STUCK

@@ -112,11 +112,9 @@ def test_a_pod_that_executes_something_else_has_another_shape(planted: str) -> N
 
 
 def test_trimmed_objects_keep_their_shape() -> None:
-    trimmed_job, trimmed_pod, trimmed_plant = (
-        trim_job(job()),
-        trim_pod(pod()),
-        trim_pod(pod(PLANTED["a command"])),
-    )
+    trimmed_job = trim_job(job())
+    trimmed_pod = trim_pod(pod())
+    trimmed_plant = trim_pod(pod(PLANTED["a command"]))
     assert trimmed_job is not None
     assert trimmed_pod is not None
     assert trimmed_plant is not None

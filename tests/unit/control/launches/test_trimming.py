@@ -218,8 +218,6 @@ def test_objects_with_missing_parts_can_be_trimmed(changes: dict[str, Any]) -> N
 
 
 def test_a_trimmed_job_and_its_pod_take_less_than_two_kibibytes() -> None:
-    job, pod = (
-        trim_job(noisy(live_job(clock=30))),
-        trim_pod(noisy(live_pod(running(STARTED), phase="Running"))),
-    )
+    job = trim_job(noisy(live_job(clock=30)))
+    pod = trim_pod(noisy(live_pod(running(STARTED), phase="Running")))
     assert len(json.dumps(job)) + len(json.dumps(pod)) < 2048

@@ -525,10 +525,8 @@ def test_a_pod_that_was_evicted_for_what_it_used_says_so() -> None:
 def test_a_job_that_ended_because_of_a_pod_that_executes_something_else_says_what(
     state: str,
 ) -> None:
-    of, other = (
-        job(condition=state, reason="BackoffLimitExceeded"),
-        pod(terminated(0), name="inf-iris-xyz"),
-    )
+    of = job(condition=state, reason="BackoffLimitExceeded")
+    other = pod(terminated(0), name="inf-iris-xyz")
     of["spec"] = {
         "template": {"spec": {"containers": [{"name": "inference", "image": "registry/own:1"}]}}
     }

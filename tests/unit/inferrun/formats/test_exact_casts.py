@@ -211,10 +211,8 @@ def moment_of(value: str) -> Fraction | None:
 
 def is_equal(value: Any, given: pyarrow.DataType, found: Any, kind: pyarrow.DataType) -> bool:  # noqa: PLR0911, PLR0912  a table of pairs
     """Whether a value of one type is a value of another one."""
-    is_text, becomes_text = (
-        kinds.is_string(given) or kinds.is_large_string(given),
-        kinds.is_string(kind) or kinds.is_large_string(kind),
-    )
+    is_text = kinds.is_string(given) or kinds.is_large_string(given)
+    becomes_text = kinds.is_string(kind) or kinds.is_large_string(kind)
     if is_text and becomes_text:
         return bool(found == value)
     if isinstance(value, bytes) or isinstance(found, bytes):

@@ -154,11 +154,9 @@ PREDICTED: dict[str, list[object]] = {
 @pytest.mark.parametrize("name", PREDICTED)
 def test_a_prediction_that_is_taken_over_is_the_same(name: str) -> None:
     predicted = pa.array([PREDICTED[name][0], None, PREDICTED[name][1]], parse_type(name))
-    given, schema = (
-        results(predicted),
-        result_schema(
-            key=None, copied=[], predicted=predicted.type, types={}, is_flat=False, field=""
-        ),
+    given = results(predicted)
+    schema = result_schema(
+        key=None, copied=[], predicted=predicted.type, types={}, is_flat=False, field=""
     )
     stored = io.BytesIO()
     parquet.write_table(pa.Table.from_batches([given]), stored)

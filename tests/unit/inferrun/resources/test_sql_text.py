@@ -6,13 +6,11 @@ from hypothesis import strategies as st
 
 from inferrun.resources.sql_text import PartKind, parts_of
 
-CODE, LITERAL, DOLLAR, NAME, COMMENT = (
-    PartKind.CODE,
-    PartKind.LITERAL,
-    PartKind.DOLLAR_LITERAL,
-    PartKind.NAME,
-    PartKind.COMMENT,
-)
+CODE = PartKind.CODE
+LITERAL = PartKind.LITERAL
+DOLLAR = PartKind.DOLLAR_LITERAL
+NAME = PartKind.NAME
+COMMENT = PartKind.COMMENT
 
 
 @pytest.mark.parametrize(

@@ -109,10 +109,8 @@ def test_the_number_of_failed_requests_is_written_unless_the_status_has_it(faile
     assert wanted is not None
     assert wanted.report is not None
     assert wanted.report.usage == usage
-    records, pace = (
-        {"completed": 3, "total": 9, "failed": 0},
-        {"requests": 7, "failedRequests": failed},
-    )
+    records = {"completed": 3, "total": 9, "failed": 0}
+    pace = {"requests": 7, "failedRequests": failed}
     stored = live_run(
         phase=wanted.phase, reason=wanted.reason, message=wanted.message, records=records, pace=pace
     )

@@ -70,10 +70,8 @@ def test_the_wait_for_a_model_is_worth_one_event() -> None:
 
 
 def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
-    pace, usage = (
-        Pace(records_per_second=9, seconds_left=1),
-        TokenUsage(prompt_tokens=2, total_tokens=2),
-    )
+    pace = Pace(records_per_second=9, seconds_left=1)
+    usage = TokenUsage(prompt_tokens=2, total_tokens=2)
     line = ProgressLine(records=RecordCounts(completed=5), pace=pace, usage=usage)
     fast = ShownProgress(Phase.RUNNING, Reason.RUNNING, "it runs", report=line)
     written = status_with(run(status=live_run()["status"]), launch=LAUNCH, progress=fast, now=NOW)

@@ -305,11 +305,9 @@ async def test_requests_are_as_full_as_possible_if_records_differ(
             return results(numbers)
 
     chance = random.Random(5)  # noqa: S311  not for security
-    model, source, sink = (
-        Working(chance, concurrency=4, divisor=divisor, most=7),
-        Numbers(chance),
-        Recorder(),
-    )
+    model = Working(chance, concurrency=4, divisor=divisor, most=7)
+    source = Numbers(chance)
+    sink = Recorder()
     limits = Limits(batch_rows=7, request_seconds=0)
     await run(source, model, sink, limits)
     assert list(sink.written.items()) == [(number, number) for number in range(RECORDS)]
