@@ -15,7 +15,7 @@ _CONFIDENTIAL: Final = {"headers", "payload", "modelUrl", "endpoint"}
 """Members whose values may contain credentials; only their names are shown."""
 
 
-def describe_invalid(error: ValidationError) -> str:
+def _describe_invalid(error: ValidationError) -> str:
     """Describe the first problem as `field: what is allowed, got value`."""
     wrong = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in wrong["loc"])
@@ -45,7 +45,7 @@ def parse_contract(text: bytes) -> Contract:
     try:
         return Contract.model_validate_json(text)
     except ValidationError as error:
-        raise ContractError(f"contract.json: {describe_invalid(error)}") from error
+        raise ContractError(f"contract.json: {_describe_invalid(error)}") from error
 
 
 # Any: free-form by design

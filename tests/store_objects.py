@@ -526,6 +526,29 @@ _TOGETHER: Final[tuple[tuple[str, str, str, Json, str | None], ...]] = (
             ("csv", "missingColumns"),
         )
     ),
+    *(
+        (
+            f"the type {name}",
+            end,
+            label,
+            {**more, member: {"a": name}},
+            f"{member}.a" if is_wrong else None,
+        )
+        for end, label, member, more in (
+            ("input", "file", "types", {"format": "parquet"}),
+            ("input", "s3", "partitions", {}),
+            ("output", "sql", "types", {}),
+        )
+        for name, is_wrong in (
+            ("decimal(20, 6)", False),
+            ("struct<a: timestamp[us, UTC], b: list<float>>", False),
+            ("float[384]", False),
+            ("integer", True),
+            ("decimal(77, 0)", True),
+            ("time32[ns]", True),
+            ("list<int8", True),
+        )
+    ),
     ("types that are a list", "output", "s3", {"types": ["double"]}, "types"),
     ("types of a number", "output", "sql", {"types": {"a": 5}}, "types.a"),
     ("types", "output", "sql", {"types": {"prediction": "double"}, "flatten": True}, None),

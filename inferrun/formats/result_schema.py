@@ -6,8 +6,7 @@ the record if the input has ids, the columns that are copied, `prediction` (or o
 output), and `error`.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import Final
 
 import pyarrow
 
+from inferrun.fields.type_names import read_type
 from inferrun.formats.exact_casts import normalized, stored_type
 from inferrun.formats.typed_values import is_json
 from inferrun.plugins import ID_COLUMN, ContractError
@@ -122,12 +122,8 @@ def result_schema(
             raise ContractError(
                 f"{field}.types.{name}: the results have no such column; they have {', '.join(names[1:-1])}"
             )
-        try:
-            kind = parse_type(text)
-        except ValueError as error:
-            raise ContractError(f"{field}.types.{name}: {error}") from error
         fields[at] = with_role(
-            _column(name, kind),
+            _column(name, parse_type(text)),
             next(one for one in Role if name in ResultSchema(pyarrow.schema(fields)).names(one)),
         )
     return ResultSchema(pyarrow.schema(fields))
@@ -178,20 +174,30 @@ def with_role(field: pyarrow.Field, role: Role) -> pyarrow.Field:
     return field.with_metadata({**(field.metadata or {}), _ROLE: role.encode()})
 
 
-_SIMPLE: Final = (
-    "bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float", "float32", "double",
-    "float64", "string", "large_string", "binary", "large_binary", "date32", "json",
-)  # fmt: skip
+class _Types:
+    """The types of Arrow that names stand for."""
 
-_ALLOWED: Final = (
-    f"allowed are {', '.join(_SIMPLE)}, decimal(precision, scale), timestamp[unit], timestamp[unit, zone], time32[unit], "
-    "time64[unit], duration[unit], list<type>, type[length], and struct<name: type, …>"
-)
+    def simple(self, name: str) -> pyarrow.DataType:
+        return pyarrow.json_() if name == "json" else pyarrow.type_for_alias(name)
 
-_WORD: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.]*)\s*")
-_DECIMAL: Final = re.compile(r"\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\s*")
-_UNIT: Final = re.compile(r"\[\s*(s|ms|us|ns)\s*(?:,\s*([A-Za-z0-9_+:/-]+)\s*)?\]\s*")
-_LENGTH: Final = re.compile(r"\[\s*(\d{1,9})\s*\]\s*")
+    def decimal(self, precision: int, scale: int) -> pyarrow.DataType:
+        return (pyarrow.decimal128 if precision <= _MAX_128 else pyarrow.decimal256)(
+            precision, scale
+        )
+
+    def time(self, name: str, unit: str, zone: str | None) -> pyarrow.DataType:
+        return _TIMES[name](*filter(None, (unit, zone)))
+
+    def items(self, kind: pyarrow.DataType, length: int | None) -> pyarrow.DataType:
+        return pyarrow.list_(kind, -1 if length is None else length)
+
+    def struct(self, members: Sequence[tuple[str, pyarrow.DataType]]) -> pyarrow.DataType:
+        return pyarrow.struct(members)
+
+
+_MAX_128: Final = 38
+"""The most digits of a decimal in 128 bits."""
+
 _TIMES: Final = {
     "timestamp": pyarrow.timestamp,
     "time32": pyarrow.time32,
@@ -204,57 +210,5 @@ def parse_type(text: str) -> pyarrow.DataType:
     """Return the type of a name, such as `int32`, `decimal(20, 6)`, `timestamp[us, UTC]`,
     `list<float>`, `float[384]` or `struct<a: int32, b: string>`. Raises ValueError, which names
     those that are allowed."""
-    try:
-        found, end = _type_at(text, 0)
-    except (ValueError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{text[:80]!r} is not a type; {_ALLOWED}") from error
-    if end != len(text):
-        raise ValueError(f"{text[:80]!r} is not a type; {_ALLOWED}")
+    found: pyarrow.DataType = read_type(text, _Types())
     return found
-
-
-def _type_at(text: str, at: int) -> tuple[pyarrow.DataType, int]:
-    """Return the type that begins at a position, and where it ends. Raises ValueError."""
-    name, at = _word_at(text, at)
-    if name in _SIMPLE:
-        found = pyarrow.json_() if name == "json" else pyarrow.type_for_alias(name)
-    elif name == "decimal" and (given := _DECIMAL.match(text, at)):
-        precision, scale = int(given[1]), int(given[2])
-        found = (pyarrow.decimal128 if precision <= 38 else pyarrow.decimal256)(precision, scale)
-        at = given.end()
-    elif name in _TIMES and (given := _UNIT.match(text, at)):
-        found, at = _TIMES[name](*filter(None, given.groups())), given.end()
-    elif name == "list" and text.startswith("<", at):
-        item, at = _type_at(text, at + 1)
-        found, at = pyarrow.list_(item), _after(">", text, at)
-    elif name == "struct" and text.startswith("<", at):
-        found, at = _struct_at(text, at + 1)
-    else:
-        raise ValueError(name)
-    while given := _LENGTH.match(text, at):
-        found, at = pyarrow.list_(found, int(given[1])), given.end()
-    return found, at
-
-
-def _struct_at(text: str, at: int) -> tuple[pyarrow.DataType, int]:
-    members: list[pyarrow.Field] = []
-    while True:
-        name, at = _word_at(text, at)
-        kind, at = _type_at(text, _after(":", text, at))
-        members.append(pyarrow.field(name, kind))
-        if not text.startswith(",", at):
-            return pyarrow.struct(members), _after(">", text, at)
-        at += 1
-
-
-def _word_at(text: str, at: int) -> tuple[str, int]:
-    if (found := _WORD.match(text, at)) is None:
-        raise ValueError(text)
-    return found[1], found.end()
-
-
-def _after(sign: str, text: str, at: int) -> int:
-    if not text.startswith(sign, at):
-        raise ValueError(text)
-    rest = text[at + 1 :]
-    return len(text) - len(rest.lstrip())

@@ -15,6 +15,7 @@ from pydantic import Field, JsonValue
 from inferrun.fields.problems import Problem, invalid
 from inferrun.fields.resource_model import ResourceModel
 from inferrun.fields.scalars import ResourceName
+from inferrun.fields.type_names import TYPE_NAME
 
 HTTP: Final = "http"
 """The protocol of servers to which any JSON is posted."""
@@ -104,7 +105,7 @@ class ResponseOutput(ResourceModel):
     """JSON pointer (RFC 6901) to it in the response, such as /result/0/score; empty: the whole
     response."""
 
-    type: Annotated[str, Field(min_length=1, max_length=256)]
+    type: Annotated[str, Field(min_length=1, max_length=256), TYPE_NAME]
     """Its type in Arrow, such as string, int64, double, bool, list<float>, or json for a text with
     any JSON."""
 

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from inferrun.fields.problems import Problem, invalid
 from inferrun.fields.quantities import SIZE, amount
+from inferrun.fields.type_names import TYPE_NAME
 from inferrun.stores.declaration import INPUT, OUTPUT, End, Flag, Form, StorageSpec, Store
 from inferrun.suggestions import did_you_mean
 
@@ -66,7 +67,8 @@ def unwritten_format(field: str, name: str) -> Problem:
 
 ColumnTypes = Annotated[
     dict[
-        Annotated[str, Field(max_length=256)], Annotated[str, Field(min_length=1, max_length=1024)]
+        Annotated[str, Field(max_length=256)],
+        Annotated[str, Field(min_length=1, max_length=1024), TYPE_NAME],
     ],
     Field(max_length=256),
 ]

@@ -214,12 +214,8 @@ class FileRanges:
         from inferrun.formats.result_schema import parse_type  # noqa: PLC0415  only runs with columns import pyarrow
         from inferrun.formats.unify import SchemaRules, schema_of  # noqa: PLC0415  as above
 
-        spec, types = self._dataset.spec, dict[str, "pyarrow.DataType"]()
-        for name, text in spec.types.items():
-            try:
-                types[name] = parse_type(text)
-            except ValueError as error:
-                raise ContractError(f"{self._dataset.label}.types.{name}: {error}") from error
+        spec = self._dataset.spec
+        types = {name: parse_type(text) for name, text in spec.types.items()}
 
         def read(file: InputFile) -> "pyarrow.Schema":
             with _input_errors(file):

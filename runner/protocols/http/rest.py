@@ -31,10 +31,7 @@ class JsonHttp(RowModel):
         self._server = server
         self._body = templates.value(request.body, field="request.body")
         self._outputs = [(one.name, one.path, parse_pointer(one.path)) for one in request.outputs]
-        forms = {
-            one.name: form_of_output(one.type, field=f"request.outputs.{at}.type")
-            for at, one in enumerate(request.outputs)
-        }
+        forms = {one.name: form_of_output(one.type) for one in request.outputs}
         super().__init__(templates, Predictions(forms, is_checked=True, required=forms))
 
     async def prepare(self) -> None:

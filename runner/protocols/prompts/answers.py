@@ -68,7 +68,7 @@ def members_of(request: Request, schema: Form) -> dict[str, Form]:
             raise ContractError(
                 f"request.outputs.{at}.name: a prediction has a member {one.name!r} in any case"
             )
-        members[one.name] = form_of_output(one.type, field=f"request.outputs.{at}.type")
+        members[one.name] = form_of_output(one.type)
     return members
 
 

@@ -10,7 +10,6 @@ from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.plugins import (
     NO_USAGE,
     ArrowRecords,
-    ContractError,
     JsonRecords,
     RecordError,
     Records,
@@ -66,14 +65,11 @@ def form_of_schema(schema: Any, root: Any = None, *, depth: int = 0) -> Form:  #
     return JSON
 
 
-def form_of_output(name: str, *, field: str) -> Form:
-    """Return the form of a declared type. Raises ContractError with the field."""
+def form_of_output(name: str) -> Form:
+    """Return the form of a declared type."""
     from inferrun.formats.result_schema import parse_type  # noqa: PLC0415  imports pyarrow
 
-    try:
-        return JSON if name == JSON else parse_type(name)
-    except ValueError as error:
-        raise ContractError(f"{field}: {error}") from error
+    return JSON if name == JSON else parse_type(name)
 
 
 def resolved(schema: Any, reference: str) -> Any:  # Any: a JSON schema

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from inferrun.contract import Request
-from inferrun.fields.problems import describe
+from inferrun.fields.problems import describe, parse_problems
 from inferrun.formats.exact_json import exact_value, is_rounded
 from inferrun.formats.record_errors import not_sent
 from inferrun.plugins import (
@@ -24,7 +24,6 @@ from inferrun.plugins import (
     TokenUsage,
 )
 from inferrun.resources.request import RequestTemplate, request_problems
-from runner.contract_file import describe_invalid
 from runner.network.http_client import Response
 from runner.protocols.prompts.bodies import Members
 from runner.protocols.prompts.predictions import Prediction, Predictions
@@ -110,7 +109,7 @@ def check_request(request: Request, *, protocol: str) -> None:
             request.model_dump(by_alias=True, exclude_defaults=True)
         )
     except ValidationError as error:
-        raise ContractError(f"request.{describe_invalid(error)}") from error
+        raise ContractError(describe(parse_problems(error, path="request"))) from error
     if problems := tuple(request_problems(given, protocol=protocol)):
         raise ContractError(describe(problems))
 

@@ -96,7 +96,7 @@ async def test_types_solve_a_conflict_and_a_value_that_does_not_fit_fails_its_re
         ({"types": {"y": "double"}}, "input.file.types.y: a.parquet has no such column"),
         (
             {"types": {"x": "number"}},
-            "input.file.types.x: 'number' is not a type; allowed are bool",
+            'input.file.types.x is "number"; it is not a type; allowed are bool',
         ),
         ({"partitions": {"dt": "date32"}}, "partitions.dt: the path of no file has dt="),
         (

@@ -122,7 +122,7 @@ async def test_a_record_that_the_server_cannot_judge_costs_only_itself(
         ({"outputs": [{"name": "a", "path": "x", "type": "string"}]}, "request.outputs.0.path: "),
         (
             {"outputs": [{"name": "a", "path": "/x", "type": "txt"}]},
-            "request.outputs.0.type: 'txt' is not a type",
+            'request.outputs.0.type is "txt"; it is not a type',
         ),
         ({"body": {"a": "{{ b"}}, "request.body.a: line 1: "),
     ],

@@ -241,7 +241,7 @@ async def test_a_missing_column_ends_the_run_before_the_first_request(
         ),
         (
             {"prompt": "x", "outputs": [{"name": "a", "path": "/id", "type": "strin"}]},
-            "request.outputs.0.type: 'strin' is not a type",
+            'request.outputs.0.type is "strin"; it is not a type',
         ),
     ],
 )
