@@ -67,6 +67,9 @@ class ArrowRecords:
 
     table: "pyarrow.RecordBatch"
 
+    _nbytes: int = field(default=-1, init=False, repr=False, compare=False)
+    """As that of texts: pyarrow walks all buffers for it."""
+
     def __len__(self) -> int:
         rows: int = self.table.num_rows
         return rows
@@ -74,8 +77,9 @@ class ArrowRecords:
     @property
     def nbytes(self) -> int:
         """The memory of the columns."""
-        size: int = self.table.nbytes
-        return size
+        if self._nbytes < 0:
+            object.__setattr__(self, "_nbytes", self.table.nbytes)
+        return self._nbytes
 
     def part(self, start: int, stop: int) -> "ArrowRecords":
         """Return the rows from position `start` up to `stop`, without copying them."""

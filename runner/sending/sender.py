@@ -168,7 +168,16 @@ class Sender:
     async def _settle(self, batch: Batch) -> Results:
         """Send a batch, divided if necessary, until each of its records has a prediction or an
         error. Raises InferenceError."""
-        parts, later = deque([BatchPart(batch, self._server)]), deque[BatchPart]()
+        whole = BatchPart(batch, self._server)
+        outcome = await self._try(whole)
+        if isinstance(outcome, Results):
+            return _counted(outcome, lambda _: 1)
+        return await self._settle_failed(batch, whole, outcome)
+
+    async def _settle_failed(self, batch: Batch, whole: BatchPart, failed_with: Fault) -> Results:
+        """Settle a batch whose first request, as a whole, has failed. Raises as `_settle`."""
+        parts, later = deque([whole]), deque[BatchPart]()
+        first_outcome: Fault | None = failed_with
         found: dict[int, Results] = {}
         attempts = Counter[int]()
         blamed_until = batch.first
@@ -183,7 +192,7 @@ class Sender:
                     part = parts.popleft()
                 if not part.is_alone:
                     await search.aclose()
-                outcome = await self._try(part)
+                outcome, first_outcome = first_outcome or await self._try(part), None
                 first, stop = part.batch.first, part.batch.first + len(part.batch)
                 if isinstance(outcome, Results):
                     attempts.update(first + at for at in outcome.errors)
@@ -216,23 +225,21 @@ class Sender:
                             outcome, is_confirmed=part.is_to_confirm and len(part.failures) > 1
                         )
                         rest = batch.part(stop - batch.first, len(batch))
-                        is_left = not later and all(
-                            one.batch.first >= stop and not one.is_alone for one in parts
-                        )
-                        is_all = is_left and len(rest) == sum(len(one.batch) for one in parts)
-                        is_short = (
-                            0
-                            < len(rest)
-                            <= min(_JOINED * (first - blamed_until), self.sizer.fitting)
-                        )
-                        parts = (
-                            deque([BatchPart(rest, self._server)]) if is_all and is_short else parts
-                        )
+                        good = 0 if later else first - blamed_until
+                        parts = self._rejoined(rest, parts, good=good)
                         blamed_until = stop
                     case NextStep.FAIL:
                         raise outcome.error from outcome
         self._divided_batches.discard(batch.first)
         return _joined(found, attempts, first=batch.first)
+
+    def _rejoined(self, rest: Batch, parts: deque[BatchPart], *, good: int) -> deque[BatchPart]:
+        """Return the rest of a batch, after a record that is blamed and `good` records before it,
+        as one part if it may be sent in one request; otherwise the parts that are left."""
+        is_left = all(one.batch.first >= rest.first and not one.is_alone for one in parts)
+        is_all = is_left and len(rest) == sum(len(one.batch) for one in parts)
+        is_short = 0 < len(rest) <= min(_JOINED * good, self.sizer.fitting)
+        return deque([BatchPart(rest, self._server)]) if is_all and is_short else parts
 
     async def _try(self, part: BatchPart) -> Results | Fault:
         """Send a part once. After a failure, wait: requests that were in flight may be answered
@@ -338,8 +345,13 @@ def _joined(found: Mapping[int, Results], attempts: Mapping[int, int], *, first:
     """Join the results of the parts of a batch, by their first records."""
     in_order = [results for _, results in sorted(found.items())]
     results = in_order[0] if len(in_order) == 1 else with_blanks(join_results(in_order))
+    return _counted(results, lambda at: attempts[first + at])
+
+
+def _counted(results: Results, attempts: Callable[[int], int]) -> Results:
+    """Say of each record that has failed how many times it was sent."""
     errors = {
-        at: one if one.code == NOT_SENT else replace(one, attempts=attempts[first + at])
+        at: one if one.code == NOT_SENT else replace(one, attempts=attempts(at))
         for at, one in results.errors.items()
     }
     return replace(results, errors=errors) if errors else results

@@ -37,6 +37,67 @@ def parse_request(line: bytes, *, model: str) -> tuple[str, bytes]:
 
     Everything else of the body is sent as it is in the file.
     """
+    return _usual_request(line, model=model) or parse_any_request(line, model=model)
+
+
+_HEAD: Final = re.compile(
+    rb"""[ \t\n\r]*\{[ \t\n\r]*"custom_id"[ \t\n\r]*:[ \t\n\r]*"[^"\\\x00-\x1f]*"[ \t\n\r]*,"""
+    rb"""[ \t\n\r]*"method"[ \t\n\r]*:[ \t\n\r]*"POST"[ \t\n\r]*,"""
+    rb"""[ \t\n\r]*"url"[ \t\n\r]*:[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*,"""
+    rb"""[ \t\n\r]*"body"[ \t\n\r]*:[ \t\n\r]*"""
+)
+"""What nearly all lines begin with: the members in the order of OpenAI's documentation."""
+
+_MODEL: Final = re.compile(rb'"model"[ \t\n\r]*:[ \t\n\r]*("[^"\\]*")')
+_ESCAPED_LETTER: Final = re.compile(rb"\\u00[67]")
+_BLANKS: Final = b" \t\n\r"
+_USUAL_DEPTH: Final = 64
+"""The most brackets of a usual body: Python's decoder decides about what is nested deeply."""
+
+
+def _usual_request(line: bytes, *, model: str) -> tuple[str, bytes] | None:
+    """Return what `parse_any_request` does for a valid line in the usual form; None for others."""
+    head, end = _HEAD.match(line), line.rfind(b"}")
+    if head is None or line[end + 1 :].strip(_BLANKS) or not head[0].isascii():
+        return None
+    text = line[head.end() : end].rstrip(_BLANKS)
+    path, body = _path_of(head[1].decode()), _usual_body(text)
+    if path not in OPENAI_PATHS or body is None:
+        return None
+    if not model:
+        return path, text
+    named = orjson.dumps(model)
+    if "model" not in body:
+        return path, b'{"model":%b%b%b' % (named, b"," if body else b"", text[1:])
+    found = _MODEL.search(text)
+    return found and (path, b"%b%b%b" % (text[: found.start(1)], named, text[found.end(1) :]))
+
+
+def _usual_body(text: bytes) -> dict[str, Any] | None:  # Any: foreign JSON
+    """Return a body whose members model and stream are there once at most, and unescaped."""
+    if (
+        text.count(b'"model"') > 1
+        or text.count(b'"stream"') > 1
+        or text.count(b"[") + text.count(b"{") > _USUAL_DEPTH
+        or _ESCAPED_LETTER.search(text)
+    ):
+        return None
+    try:
+        body = orjson.loads(text)
+    except ValueError:
+        return None
+    is_usual = isinstance(body, dict) and any(body.get("stream") is one for one in (None, False))
+    return body if is_usual else None
+
+
+def _path_of(url: str | None) -> str:
+    """Return the path that a line's url means: the batch files of Azure OpenAI have
+    /chat/completions."""
+    return url if url in OPENAI_PATHS else f"/v1{url}"
+
+
+def parse_any_request(line: bytes, *, model: str) -> tuple[str, bytes]:
+    """Do what `parse_request` does member by member, for each valid line. Raises NotARequest."""
     try:
         found = members_of(line.decode(), within="body")
     except ValueError as error:  # also that of the decoder, and of bytes that are not text
@@ -67,8 +128,7 @@ def parse_request(line: bytes, *, model: str) -> tuple[str, bytes]:
         raise NotARequest("custom_id must be a string")
     if found.raw("method") and found.string("method") != "POST":
         raise NotARequest("method must be POST")
-    # the batch files of Azure OpenAI have /chat/completions
-    path = url if url in OPENAI_PATHS else f"/v1{url}"
+    path = _path_of(url)
     if path not in OPENAI_PATHS:
         raise NotARequest(f"url must be one of {', '.join(OPENAI_PATHS)}")
     if not found.raw("body").startswith("{"):
