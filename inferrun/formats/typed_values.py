@@ -6,11 +6,12 @@ found.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from io import BytesIO
 from json import JSONDecoder, dumps, loads
-from typing import Final
+from typing import Any, Final
 
 import orjson
 import pyarrow
@@ -74,6 +75,7 @@ def array_of_values(
     return divided(values, lambda part: _from_python(part, kind), kind)
 
 
+@lru_cache(maxsize=1024)
 def _form(kind: pyarrow.DataType, *, narrow: pyarrow.DataType) -> pyarrow.DataType:
     """Return the type in which values of JSON are read before they get this one; `narrow`: of
     numbers of less than 64 bits."""
@@ -92,6 +94,8 @@ def _form(kind: pyarrow.DataType, *, narrow: pyarrow.DataType) -> pyarrow.DataTy
 def _in_type(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
     """Return values of JSON in their type. A narrow number that is not equal to the wide one may
     have the same text: 0.1."""
+    if column.type == kind:
+        return column
     kind = stored_type(kind)
     try:
         return converted(column, kind)
@@ -182,48 +186,112 @@ def _loaded(text: bytes) -> Json:
 
 
 def _from_python(values: Sequence[object], kind: pyarrow.DataType) -> pyarrow.Array:
-    form = _form(kind, narrow=pyarrow.float64())
-    return _in_type(pyarrow.array([_value_of(value, kind) for value in values], form), kind)
+    form, take = _form(kind, narrow=pyarrow.float64()), _taker(kind)
+    given = [None if value is None else take(value) for value in values]
+    return _in_type(pyarrow.array(given, form), kind)
 
 
-def _value_of(value: object, kind: pyarrow.DataType) -> object:  # noqa: PLR0911, PLR0912  one per kind
-    """Return a value that has the form of the type; pyarrow (26.0) would make an integer of a
-    fraction. Raises ValueError or TypeError."""
+Taker = Callable[[Any], object]  # Any: what JSON and Python have
+"""Returns a value, which is not None, in the form of a type; pyarrow (26.0) would make an integer
+of a fraction. Raises ValueError or TypeError."""
+
+
+@lru_cache(maxsize=1024)
+def _taker(kind: pyarrow.DataType) -> Taker:  # noqa: PLR0911  a table of kinds
+    """Return what takes the values of a type, which is found out once and not for each record."""
     types = pyarrow.types
-    if value is None:
-        return None
     if is_json(kind):
-        return orjson.dumps(value, default=lambda one: orjson.Fragment(str(one))).decode()
+        return _json_text
     if is_any_list(kind):
+        return _list_taker(kind.value_type)
+    if types.is_struct(kind):
+        return _struct_taker(kind)
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return _bytes_of
+    if types.is_floating(kind):
+        return _float_of
+    if types.is_integer(kind):
+        return _integer_of
+    if types.is_duration(kind):
+        return lambda value: _integer_of(value) if _is_number(value) else _ticks_of(value, kind)
+    if types.is_time(kind):
+        return lambda value: _ticks_of(value, kind)
+    if types.is_decimal(kind):
+        return lambda value: str(value) if _is_number(value) else _text_of(value)
+    return _text_of if types.is_temporal(kind) else _same
+
+
+def _list_taker(item: pyarrow.DataType) -> Taker:
+    is_float, take = pyarrow.types.is_floating(item), _taker(item)
+
+    def taken(value: Any) -> object:  # Any: as above
         if not isinstance(value, list):
             raise TypeError("no list")
-        is_plain = types.is_floating(kind.value_type) and set(map(type, value)) <= {float}
-        return value if is_plain else [_value_of(one, kind.value_type) for one in value]
-    if types.is_struct(kind):
-        if not isinstance(value, dict) or set(value) - set(kind.names):
+        is_plain = is_float and set(map(type, value)) <= {float}
+        return value if is_plain else [None if one is None else take(one) for one in value]
+
+    return taken
+
+
+def _struct_taker(kind: pyarrow.DataType) -> Taker:
+    takers = {field.name: _taker(field.type) for field in kind}
+
+    def taken(value: Any) -> object:  # Any: as above
+        if not isinstance(value, dict) or value.keys() - takers.keys():
             raise TypeError("no struct")
-        return {field.name: _value_of(value.get(field.name), field.type) for field in kind}
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
-        found = value if isinstance(value, bytes) else bytes_in(value)  # type: ignore[arg-type]  # what it is not for is None
-        if found is None and not isinstance(value, str):
-            raise TypeError("no bytes")
-        return value.encode() if isinstance(value, str) else found
-    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
-    if types.is_floating(kind) and is_number:
-        number = float(value)  # type: ignore[arg-type]  # a number
-        if not isinstance(value, float) and not is_nearest(number, str(value)):
-            raise ValueError("a number has more digits")
-        return number
-    if (types.is_integer(kind) or types.is_duration(kind)) and is_number:
-        if value != (whole := int(value)):  # type: ignore[call-overload]  # a number
-            raise ValueError("a fraction")
-        return whole
-    if types.is_decimal(kind) and is_number:
-        return str(value)
-    if types.is_time(kind) or (types.is_duration(kind) and isinstance(value, str)):
-        return _ticks(value, kind)  # type: ignore[arg-type]  # what is no text is refused
-    if (types.is_decimal(kind) or types.is_temporal(kind)) and not isinstance(value, str):
+        return {
+            name: None if (one := value.get(name)) is None else take(one)
+            for name, take in takers.items()
+        }
+
+    return taken
+
+
+def _json_text(value: object) -> str:
+    return orjson.dumps(value, default=lambda one: orjson.Fragment(str(one))).decode()
+
+
+def _bytes_of(value: Any) -> object:  # Any: as above
+    if isinstance(value, str):
+        return value.encode()
+    found = value if isinstance(value, bytes) else bytes_in(value)
+    if found is None:
+        raise TypeError("no bytes")
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+
+
+def _float_of(value: Any) -> object:  # Any: as above
+    if not _is_number(value) or isinstance(value, float):
+        return value
+    number = float(value)
+    if not is_nearest(number, str(value)):
+        raise ValueError("a number has more digits")
+    return number
+
+
+def _integer_of(value: Any) -> object:  # Any: as above
+    if not _is_number(value):
+        return value
+    if value != (whole := int(value)):
+        raise ValueError("a fraction")
+    return whole
+
+
+def _ticks_of(value: object, kind: pyarrow.DataType) -> int:
+    return _ticks(value if isinstance(value, str) else "", kind)
+
+
+def _text_of(value: object) -> object:
+    if not isinstance(value, str):
         raise TypeError("no text")
+    return value
+
+
+def _same(value: object) -> object:
     return value
 
 
@@ -231,10 +299,10 @@ _TIME: Final = re.compile(r"(\d\d):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?", re.ASCI
 _DURATION: Final = re.compile(r"PT(-?)(\d{1,10})(?:\.(\d{1,9}))?S", re.ASCII)
 
 
-def _ticks(value: Json, kind: pyarrow.DataType) -> int:
+def _ticks(text: str, kind: pyarrow.DataType) -> int:
     """Return a time of day or a duration in the unit of its type. Raises ValueError, also for one
     that would be rounded."""
-    is_time, text = pyarrow.types.is_time(kind), value if isinstance(value, str) else ""
+    is_time = pyarrow.types.is_time(kind)
     found = (_TIME if is_time else _DURATION).fullmatch(text)
     if found is None:
         raise ValueError("no time")
