@@ -29,9 +29,10 @@ NOT_STARTED = 0
 server late, when the run has ended. It is started by its UID, once the status of the run names it
 (docs/decisions/0017): then it is that of its completions."""
 
-REPORTED_FAILURES = sorted(
-    int(code) for code in ExitCode if code not in (ExitCode.DONE, ExitCode.STOPPED)
-)
+_SIGNALS = 128
+"""Exit codes from here on are those of signals."""
+
+REPORTED_FAILURES = sorted(int(code) for code in ExitCode if 0 < code < _SIGNALS)
 """Exit codes of a runner that has reported why it failed. One that was stopped or killed has not
 failed by itself."""
 
