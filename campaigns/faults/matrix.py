@@ -268,6 +268,8 @@ def _cases(matrix: Matrix, scenarios: Sequence[Scenario], *, per_call: int) -> l
             for one in scenarios
             if call in matrix.calls[one.name] and TIMED.get(call[0], one.name) == one.name
         ]
+        if not makers:
+            raise NotInTime(f"without faults: {TIMED[call[0]]!r} does not make {call}")
         makers = [one for one in makers if one.is_core] or makers
         for fault in FAULTS:
             if not is_plausible(call, fault):

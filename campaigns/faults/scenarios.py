@@ -621,7 +621,7 @@ async def _accept(stage: Stage) -> None:
     )
     stage.installation.faults.plan(hold)
     await stage.start()
-    await stage.until("the run is accepted", lambda: stage.status)
+    await stage.until("the run is accepted", lambda: stage.status.get("reason") == Reason.ACCEPTED)
     stage.installation.faults.withdraw(hold)
     await stage.until_ended()
 
