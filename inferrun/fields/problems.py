@@ -30,7 +30,8 @@ CONFIDENTIAL: Final = frozenset({"headers", "payload", "headersFrom"})
 """Fields whose values may contain credentials: their problems are reported without the value."""
 
 _URLS: Final = frozenset({"endpoint", "url"})
-"""Fields of which only the part of a URL that is public is shown."""
+"""Fields of which only the part of a URL that is public is shown. An endpoint has no path, and what
+stands there may be a key."""
 
 _REQUIREMENTS: Final = {
     "missing": "it is required",
@@ -102,7 +103,7 @@ def parse_problems(error: ValidationError, *, path: str = "") -> tuple[Problem, 
         value = (
             HIDDEN
             if CONFIDENTIAL.intersection(names)
-            else shown(public_url(given) if is_url else given)
+            else shown(_public_part(given, names[-1]) if is_url else given)
         )
         allowed = _REQUIREMENTS.get(kind) or f"allowed: {rule[:1].lower()}{rule[1:]}"
         if kind == "value_error":
@@ -112,6 +113,13 @@ def parse_problems(error: ValidationError, *, path: str = "") -> tuple[Problem, 
             Problem(field=field, value=None if kind == "missing" else value, allowed=allowed)
         )
     return tuple(found)
+
+
+def _public_part(url: str, name: str) -> str:
+    public = public_url(url)
+    scheme, separator, rest = public.rpartition("://")
+    server = f"{scheme}{separator}{rest.partition('/')[0]}"
+    return public if name == "url" else server or HIDDEN
 
 
 def unknown_keys(value: object, *, model: type[BaseModel], path: str) -> Iterator[Problem]:

@@ -170,7 +170,7 @@ async def test_the_documented_config_for_data_handlers_works(
 
 
 def test_the_manifest_is_described() -> None:
-    section = PAGE.read_text().split("## The manifest", 1)[1]
+    section = PAGE.read_text().split("\n## The manifest", 1)[1].partition("\n## ")[0]
     (example,) = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
     manifest = Manifest.model_validate_json(example)
     assert json.loads(manifest.text()) == json.loads(example)

@@ -119,7 +119,10 @@ async def test_a_record_that_the_server_cannot_judge_costs_only_itself(
     [
         ({"outputs": []}, "spec.request.outputs is not set; required with"),
         ({"prompt": "x"}, 'spec.request.prompt is "x"; not allowed with the protocol http'),
-        ({"outputs": [{"name": "a", "path": "x", "type": "string"}]}, "request.outputs.0.path: "),
+        (
+            {"outputs": [{"name": "a", "path": "x", "type": "string"}]},
+            'request.outputs.0.path is "x"; ',
+        ),
         (
             {"outputs": [{"name": "a", "path": "/x", "type": "txt"}]},
             'request.outputs.0.type is "txt"; it is not a type',

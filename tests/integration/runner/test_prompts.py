@@ -229,7 +229,7 @@ async def test_a_missing_column_ends_the_run_before_the_first_request(
             "request.prompt: params has no 'produkt', did you mean product?",
         ),
         ({"prompt": "x", "system": "{{ title }}"}, "request.system: reads the column 'title'"),
-        ({"prompt": "x", "task": "Talk"}, "request.task: Input should be 'Chat'"),
+        ({"prompt": "x", "task": "Talk"}, 'request.task is "Talk"; allowed: input should be'),
         ({}, "spec.request.prompt is not set; required by the task Chat"),
         (
             {"prompt": "x", "responseSchema": {"type": "object", "required": 1}},

@@ -37,8 +37,8 @@ from workflows.messages import SubmissionState, SubmissionStatus
 from workflows.submit import SubmitInferenceRun
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-HOURLY = f"{(NOW.minute + 30) % 60} * * * *"
-"""Half an hour from now: a time that comes during the tests would replace those they submit."""
+DAILY = f"{NOW.minute} {(NOW.hour + 12) % 24} * * *"
+"""Half a day from now: a time that comes during the tests would replace those they submit."""
 EARLIER = NOW - timedelta(seconds=30)
 CANCELLED = {"phase": "Failed", "reason": "Cancelled", "completionTime": "2026-11-21T08:00:00Z"}
 SUCCEEDED = {"phase": "Succeeded", "reason": "Succeeded", "completionTime": "2026-11-21T08:00:00Z"}
@@ -65,7 +65,7 @@ async def test_no_run_is_created_beside_one_that_is_in_progress(
     submitter: RunSubmitter,
     policy: dict[str, Any],  # Any: fields of a spec
 ) -> None:
-    schedule = await create(api, namespace, "hourly", schedule=HOURLY, **policy)
+    schedule = await create(api, namespace, "daily", schedule=DAILY, **policy)
     first = await submit(submitter, schedule, EARLIER)
     assert first.run is not None
     skipped = await submit(submitter, schedule, NOW)
@@ -81,7 +81,7 @@ async def test_no_run_is_created_beside_one_that_is_in_progress(
 async def test_a_run_that_replaces_another_is_created_once_that_one_has_ended(
     api: KubeClient, namespace: str, submitter: RunSubmitter
 ) -> None:
-    schedule = await create(api, namespace, "hourly", schedule=HOURLY, concurrencyPolicy="Replace")
+    schedule = await create(api, namespace, "daily", schedule=DAILY, concurrencyPolicy="Replace")
     await submit(submitter, schedule, EARLIER)
     for _ in range(2):
         with pytest.raises(ApplicationError, match="is being cancelled") as waiting:
@@ -99,7 +99,7 @@ async def test_a_run_that_replaces_another_is_created_once_that_one_has_ended(
 async def test_with_allow_a_run_is_created_beside_others(
     api: KubeClient, namespace: str, submitter: RunSubmitter
 ) -> None:
-    schedule = await create(api, namespace, "hourly", schedule=HOURLY, concurrencyPolicy="Allow")
+    schedule = await create(api, namespace, "daily", schedule=DAILY, concurrencyPolicy="Allow")
     for due in (EARLIER, NOW):
         assert (await submit(submitter, schedule, due)).run is not None
     assert not any(map(is_cancelled, await children(api, schedule)))
@@ -108,7 +108,7 @@ async def test_with_allow_a_run_is_created_beside_others(
 async def test_two_fires_at_the_same_moment_create_one_run(
     api: KubeClient, namespace: str, submitter: RunSubmitter
 ) -> None:
-    schedule = await create(api, namespace, "hourly", schedule=HOURLY)
+    schedule = await create(api, namespace, "daily", schedule=DAILY)
 
     async def retried(due: datetime) -> SubmissionStatus:
         pause, first = 0.0, 0.05 if (NOW - due).seconds % 10 == 0 else 0.02
@@ -170,7 +170,7 @@ async def test_what_temporal_has_lost_does_not_start_a_second_run(
     lost: str,
     policy: str,
 ) -> None:
-    schedule = await create(api, namespace, "hourly", schedule=HOURLY, concurrencyPolicy=policy)
+    schedule = await create(api, namespace, "daily", schedule=DAILY, concurrencyPolicy=policy)
     wanted = schedule_of(schedule, now=NOW)
 
     async def count() -> int:
