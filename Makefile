@@ -19,7 +19,7 @@ AND ?=
 STAGES := checks cluster images tests e2e
 
 .PHONY: help venv lock checks lint types generated docs unit test test-all tests cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench bench-runner bench-scale interop attacks audit release verify-release foreign faults storm soak million recovery crowds fires
+	demo demo-down bench bench-runner bench-peers bench-scale interop attacks audit release verify-release foreign faults storm soak million recovery crowds fires
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -137,6 +137,9 @@ bench: venv cluster ## run the benchmarks on a control plane of their own
 
 bench-runner: venv ## measure the runner beside a load generator (about 8 min; needs a quiet machine; BENCH="--all" adds 18 min)
 	@$(IN_VENV)python -m campaigns.benchmarks runner $(BENCH)
+
+bench-peers: venv ## measure the runner beside other clients, and compare all results (about an hour; needs a quiet machine; PEERS="--scale 0.01 --passes 1")
+	@$(IN_VENV)python -m campaigns.peers --page docs/reference/peers.md $(PEERS)
 
 bench-scale: venv cluster ## measure with 10,000 waiting and 2,000 running runs (about an hour; SCALE="--waiting 2000 --running 500" for less)
 	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.benchmarks scale $(SCALE)

@@ -1,0 +1,1 @@
+"""The clients, as scripts that their own documentation would show."""

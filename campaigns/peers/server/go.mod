@@ -1,0 +1,3 @@
+module inferrun/campaigns/peers/server
+
+go 1.25
