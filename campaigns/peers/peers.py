@@ -102,13 +102,16 @@ _EVERY: Final[dict[Form, int]] = dict.fromkeys(
 
 def _script(name: str) -> Callable[[Task], Call]:
     def call(task: Task) -> Call:
-        work = task.work
-        paths = [str(task.source), str(task.target), task.url]
-        options = ["--in-flight", str(work.in_flight), "--batch", str(work.batch)]
-        program = [str(task.python), str(HERE / "clients" / f"{name}.py")]
-        return Call([*program, work.form, *paths, *options], _QUIET)
+        program = [str(task.python), "-m", f"campaigns.peers.clients.{name}"]
+        return Call([*program, *_arguments(task)], {**_QUIET, "PYTHONPATH": str(CHECKOUT)})
 
     return call
+
+
+def _arguments(task: Task) -> list[str]:
+    work = task.work
+    options = ["--in-flight", str(work.in_flight), "--batch", str(work.batch)]
+    return [work.form, str(task.source), str(task.target), task.url, *options]
 
 
 _QUIET: Final = {
@@ -121,16 +124,10 @@ _QUIET: Final = {
 """Nothing is reported to anyone, and nothing is fetched."""
 
 
-def _floor(task: Task) -> Call:
-    called = _script("floor")(task)
-    command = [str(task.python), "-m", "campaigns.peers.clients.floor", *called.command[2:]]
-    return Call(command, {"PYTHONPATH": str(CHECKOUT)})
-
-
 def _gateway(task: Task) -> Call:
     """The user's program, with the arguments of the scripts: the gateway, and the services that it
     needs, are its children, so that the CPU time of all of them is counted."""
-    return Call([os.environ[GATEWAY], *_script("")(task).command[2:]])
+    return Call([os.environ[GATEWAY], *_arguments(task)])
 
 
 def _mlserver(task: Task) -> Call:
@@ -207,7 +204,7 @@ CLIENTS: Final = (
         FLOOR,
         "A script with aiohttp, uvloop and orjson (`campaigns/peers/clients/floor.py`) that checks, "
         "counts and repeats nothing, in the environment of the runner.",
-        _floor,
+        _script("floor"),
         _EVERY,
     ),
     Client(

@@ -52,9 +52,14 @@ def answer_of(number: int) -> str:
 
 def chat_of(number: int) -> dict[str, object]:
     """A record's chat request."""
+    return chat_about(text_of(number))
+
+
+def chat_about(text: str) -> dict[str, object]:
+    """The chat request about a text."""
     messages = [
         {"role": "system", "content": SYSTEM},
-        {"role": "user", "content": prompt_of(number)},
+        {"role": "user", "content": INSTRUCTION + text},
     ]
     return {"model": "m", "messages": messages, "max_tokens": 64}
 

@@ -14,7 +14,7 @@ import aiohttp
 import orjson
 import uvloop
 
-from campaigns.peers.records import INSTRUCTION, SYSTEM
+from campaigns.peers.records import chat_about
 
 JSON = {"Content-Type": "application/json"}
 COLUMNS = ("x0", "x1", "x2", "x3")
@@ -120,14 +120,11 @@ async def _texts(given: argparse.Namespace, target: Path, post: Post) -> None:
     from pyarrow import parquet  # noqa: PLC0415
 
     table = parquet.read_table(given.source)
-    system = {"role": "system", "content": SYSTEM}
     found = list[tuple[int, str]]()
 
     async def one(record: tuple[int, str]) -> None:
         number, text = record
-        messages = [system, {"role": "user", "content": INSTRUCTION + text}]
-        body = orjson.dumps({"model": "m", "messages": messages, "max_tokens": 64})
-        answer = await post(body)
+        answer = await post(orjson.dumps(chat_about(text)))
         found.append((number, answer["choices"][0]["message"]["content"]))
 
     records = zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True)
@@ -163,9 +160,6 @@ def _infer(data: bytes, rows: int) -> bytes:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    for name in ("form", "source", "target", "url"):
-        parser.add_argument(name)
-    parser.add_argument("--in-flight", type=int, required=True)
-    parser.add_argument("--batch", type=int, required=True)
-    uvloop.run(main(parser.parse_args()))
+    from campaigns.peers.clients.arguments import given as _given
+
+    uvloop.run(main(_given))

@@ -4,7 +4,6 @@ The function is asynchronous, so that Daft keeps several calls in progress, and 
 texts use `prompt`, which Daft has for that. Runs in an environment of its own.
 """
 
-import argparse
 import asyncio
 
 import aiohttp
@@ -13,12 +12,9 @@ from daft import DataType, Series
 from daft.ai.openai.provider import OpenAIProvider
 from daft.functions import prompt
 
-parser = argparse.ArgumentParser()
-for name in ("form", "source", "target", "url"):
-    parser.add_argument(name)
-parser.add_argument("--in-flight", type=int, required=True)
-parser.add_argument("--batch", type=int, required=True)
-given = parser.parse_args()
+from campaigns.peers.clients.arguments import given
+from campaigns.peers.records import INSTRUCTION, SYSTEM
+
 INFER = f"{given.url}/v2/models/rows/infer"
 CHAT = f"{given.url}/v1/chat/completions"
 
@@ -85,10 +81,10 @@ match given.form:
         provider = OpenAIProvider(base_url=f"{given.url}/v1", api_key="none")
         # All prompts of a batch are in flight at once; of thousands, none was sent within minutes.
         frame = daft.read_parquet(given.source).into_batches(given.in_flight)
-        question = daft.lit("Classify the sentiment of this review: ") + frame["text"]
+        question = daft.lit(INSTRUCTION) + frame["text"]
         answer = prompt(
             question,
-            system_message="You are a helpful assistant.",
+            system_message=SYSTEM,
             provider=provider,
             model="m",
             use_chat_completions=True,

@@ -3,19 +3,13 @@
 Runs in an environment of its own.
 """
 
-import argparse
 import asyncio
 import json
 from pathlib import Path
 
 import litellm
 
-parser = argparse.ArgumentParser()
-for name in ("form", "source", "target", "url"):
-    parser.add_argument(name)
-parser.add_argument("--in-flight", type=int, required=True)
-parser.add_argument("--batch", type=int, required=True)
-given = parser.parse_args()
+from campaigns.peers.clients.arguments import given
 
 
 async def main() -> None:

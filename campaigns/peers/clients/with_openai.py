@@ -3,7 +3,6 @@
 Runs in an environment of its own.
 """
 
-import argparse
 import asyncio
 import json
 from pathlib import Path
@@ -12,12 +11,8 @@ import pyarrow
 from openai import AsyncOpenAI
 from pyarrow import parquet
 
-parser = argparse.ArgumentParser()
-for name in ("form", "source", "target", "url"):
-    parser.add_argument(name)
-parser.add_argument("--in-flight", type=int, required=True)
-parser.add_argument("--batch", type=int, required=True)
-given = parser.parse_args()
+from campaigns.peers.clients.arguments import given
+from campaigns.peers.records import chat_about
 
 
 async def main() -> None:
@@ -33,17 +28,7 @@ async def main() -> None:
 
     if given.form == "texts":
         table = parquet.read_table(given.source)
-        bodies = [
-            {
-                "model": "m",
-                "messages": [
-                    {"role": "system", "content": "You are a helpful assistant."},
-                    {"role": "user", "content": f"Classify the sentiment of this review: {text}"},
-                ],
-                "max_tokens": 64,
-            }
-            for text in table["text"].to_pylist()
-        ]
+        bodies = [chat_about(text) for text in table["text"].to_pylist()]
         found = await asyncio.gather(*(complete(**body) for body in bodies))
         texts = [one.choices[0].message.content for one in found]
         parquet.write_table(

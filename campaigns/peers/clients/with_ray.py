@@ -5,7 +5,6 @@ batch: the class that Ray has for them, `HttpRequestProcessorConfig`, sends one 
 Runs in an environment of its own.
 """
 
-import argparse
 import asyncio
 import json
 from typing import Any
@@ -15,12 +14,9 @@ import numpy
 import ray
 import requests
 
-parser = argparse.ArgumentParser()
-for name in ("form", "source", "target", "url"):
-    parser.add_argument(name)
-parser.add_argument("--in-flight", type=int, required=True)
-parser.add_argument("--batch", type=int, required=True)
-given = parser.parse_args()
+from campaigns.peers.clients.arguments import given
+from campaigns.peers.records import chat_about
+
 CHAT = f"{given.url}/v1/chat/completions"
 CHAT_BATCH = 1000
 
@@ -46,7 +42,7 @@ def complete(batch: dict[str, Any]) -> dict[str, Any]:
 
 def answer(batch: dict[str, Any]) -> dict[str, Any]:
     """The answers to prompts made of a batch of texts."""
-    responses = asyncio.run(_complete_all([_body_of(text) for text in batch["text"]]))
+    responses = asyncio.run(_complete_all([chat_about(text) for text in batch["text"]]))
     texts = [json.loads(one)["choices"][0]["message"]["content"] for one in responses]
     return {"id": batch["id"], "answer": texts}
 
@@ -61,17 +57,6 @@ async def _complete_all(bodies: list[object]) -> list[str]:
                 return await response.text()
 
         return await asyncio.gather(*(one(body) for body in bodies))
-
-
-def _body_of(text: str) -> dict[str, object]:
-    return {
-        "model": "m",
-        "messages": [
-            {"role": "system", "content": "You are a helpful assistant."},
-            {"role": "user", "content": f"Classify the sentiment of this review: {text}"},
-        ],
-        "max_tokens": 64,
-    }
 
 
 ray.init(include_dashboard=False, _node_ip_address="127.0.0.1")
