@@ -20,7 +20,7 @@ from inferrun.exitcodes import ExitCode
 from inferrun.runner_report import WarmUp
 from inferrun.text import one_line, public_url
 from runner.contract_file import read_contract
-from runner.network.http_client import Refused
+from runner.network.exchanges import Refused
 from runner.program.short_program import run_short_program
 from runner.protocols.probe import open_probe
 from runner.protocols.protocol_name import candidates, protocol_of

@@ -1,5 +1,5 @@
-"""The HTTP client of model servers, data handlers, web inputs and probes: aiohttp under the policy
-of `runner.network.connections`.
+"""The HTTP client of data handlers, web inputs and objects, and of model servers with TLS, a proxy or
+large bodies: aiohttp under the policy of `runner.network.connections`.
 
 Each request is sent once, except that aiohttp repeats one with an idempotent method if the
 connection is lost at once; callers decide about other retries. Redirects, cookies and the
@@ -15,7 +15,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -32,6 +32,14 @@ from runner.network.connections import (
     lifetime_of,
     open_connections,
 )
+from runner.network.exchanges import (
+    HEADER_BYTES,
+    Body,
+    Refused,
+    Response,
+    ResponseTooLarge,
+    joined,
+)
 from runner.network.network_failures import (
     UNKNOWN_AUTHORITY,
     describe_connect_timeout,
@@ -41,15 +49,9 @@ from runner.network.network_failures import (
     describe_unresolved,
 )
 
-_HEADER_BYTES: Final = 64 * 1024
-"""Maximum bytes of a header. Servers accept headers of 8 to 64 KiB."""
-
 _SLICE: Final = 256 * 1024
 """Bytes of a body that are handed to the connection at a time. What the kernel does not take at
 once is copied."""
-
-Body: TypeAlias = bytes | Sequence[memoryview]
-"""The body of a request: one text, or parts that are sent one after the other and never joined."""
 
 
 class _Parts(aiohttp.Payload):
@@ -71,23 +73,6 @@ class _Parts(aiohttp.Payload):
         for part in self._parts:
             for start in range(0, len(part), _SLICE):
                 await writer.write(part[start : start + _SLICE])
-
-
-class Refused(ExchangeFailed):
-    """Runs must not connect to the address."""
-
-
-class ResponseTooLarge(ExchangeFailed):
-    """The body of the response has more bytes than allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """A response that was received completely."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 @dataclass
@@ -174,18 +159,14 @@ class AiohttpClient:
     ) -> Response:
         """Send one request and return its response. Raises ExchangeFailed; ResponseTooLarge if the
         body exceeds `limit` bytes."""
-        sent: bytes | _Parts | None = None
-        if body is not None:
-            parts = [memoryview(body)] if isinstance(body, bytes) else body
-            sent = (
-                b"".join(parts) if sum(part.nbytes for part in parts) <= _SLICE else _Parts(parts)
-            )
+        whole = joined(body)
+        if isinstance(whole, bytes) and len(whole) > _SLICE:
+            whole = [memoryview(whole)]
+        sent = whole if isinstance(whole, bytes) or whole is None else _Parts(whole)
         async with self.stream(method, url, headers=headers, body=sent, proxy=proxy) as response:
             received = await read_start(response, limit)
             if len(received) > limit:
-                raise ResponseTooLarge(
-                    f"it returned more than {limit} bytes", kind=FaultKind.TOO_LARGE
-                )
+                raise ResponseTooLarge(limit)
             return Response(response.status, response.headers, received)
 
     async def close(self) -> None:
@@ -209,8 +190,8 @@ class AiohttpClient:
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": "inferrun"},
-                max_line_size=_HEADER_BYTES,
-                max_field_size=_HEADER_BYTES,
+                max_line_size=HEADER_BYTES,
+                max_field_size=HEADER_BYTES,
             )
             self._pool = _Pool(session, now + lifetime_of(self._lifetime))
             if old is not None:
@@ -287,7 +268,7 @@ def _failure_of(error: Exception, timeout: aiohttp.ClientTimeout) -> ExchangeFai
     response."""
     cause = getattr(error, "os_error", error)
     if isinstance(cause, AddressRefused):
-        return Refused(str(cause), kind=FaultKind.FAILED, was_sent=False)
+        return Refused(str(cause))
     if isinstance(error, _UNSENT):
         kind = FaultKind.FAILED if isinstance(error, _PERMANENT) else FaultKind.UNAVAILABLE
         return ExchangeFailed(_unsent_text(error, timeout), kind=kind, was_sent=False)

@@ -7,23 +7,17 @@ MLServer, large responses take seven times as long). Redirects are not followed.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from inferrun.plugins import Fault, FaultKind, InferenceError, Limits, Model, ModelContext
 from inferrun.plugins.http import ExchangeFailed, fault_of_status, kind_of_status, size_of
 from inferrun.text import public_url
-from runner.network.http_client import (
-    AiohttpClient,
-    Body,
-    Response,
-    ResponseTooLarge,
-    open_client,
-    whole_timeout,
-)
+from runner.network.exchanges import Body, Response, ResponseTooLarge
 from runner.network.model_credentials import ModelCredentials
 from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
 from runner.network.network_failures import SHAPE_FIX
+from runner.network.plain_client import PlainClient, open_plain_client
 from runner.network.tls import context_of
 
 NO_ACCESS: Final = frozenset({401, 403, 301, 302, 303, 307, 308})
@@ -68,7 +62,7 @@ class ModelServer:
     def __init__(
         self,
         url: str,
-        client: AiohttpClient,
+        client: PlainClient,
         limits: Limits,
         *,
         target: str,
@@ -88,7 +82,7 @@ class ModelServer:
 
     async def exchange(
         self,
-        method: str,
+        method: Literal["GET", "POST"],
         url: str,
         body: Body | None = None,
         *,
@@ -103,7 +97,7 @@ class ModelServer:
 
     async def send(
         self,
-        method: str,
+        method: Literal["GET", "POST"],
         url: str,
         body: Body | None = None,
         *,
@@ -156,9 +150,7 @@ async def open_model_server(
         url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     target = target or f"model {model.model_name or '(no modelName)'!r} at {public_url(url)}"
     tls = context_of(model, endpoints)
-    async with open_client(
-        limits, timeout=whole_timeout(limits.request_timeout), tls=tls
-    ) as client:
+    async with open_plain_client(limits, seconds=limits.request_timeout, tls=tls) as client:
         proxy = proxy_of(model, endpoints)
         yield ModelServer(
             url,

@@ -14,15 +14,10 @@ from typing import Final
 from inferrun.contract import Model
 from inferrun.plugins import Fault, FaultKind, Limits, ModelContext, RunnerError
 from inferrun.plugins.http import ExchangeFailed
-from runner.network.http_client import (
-    AiohttpClient,
-    Refused,
-    ResponseTooLarge,
-    open_client,
-    whole_timeout,
-)
+from runner.network.exchanges import Refused, ResponseTooLarge
 from runner.network.model_headers import ModelHeaders, proxy_of
 from runner.network.model_server import JSON_HEADERS, open_model_server
+from runner.network.plain_client import PlainClient, open_plain_client
 from runner.network.tls import context_of
 from runner.protocols.model_urls import description_url, parts_of, protocol_in
 from runner.protocols.protocol_name import V2, candidates, is_answer, named_protocol, protocol_of
@@ -58,7 +53,7 @@ async def open_probe(
         return
     tls, proxy = context_of(model, endpoints), proxy_of(model, endpoints)
     headers = {**JSON_HEADERS, **ModelHeaders(model, endpoints, has_secrets=False).current()}
-    async with open_client(limits, timeout=whole_timeout(PROBE_SECONDS), tls=tls) as client:
+    async with open_plain_client(limits, seconds=PROBE_SECONDS, tls=tls) as client:
         models = candidates(model)
 
         async def ask() -> Readiness:
@@ -86,7 +81,7 @@ async def open_probe(
 
 
 async def _probe(
-    client: AiohttpClient,
+    client: PlainClient,
     model: Model,
     *,
     headers: Mapping[str, str],

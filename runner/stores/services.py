@@ -21,7 +21,6 @@ from inferrun.plugins import (
 )
 from inferrun.plugins.http import HttpClient
 from runner.network.connections import open_connections
-from runner.network.http_client import idle_timeout, open_client
 from runner.network.retries import with_retries
 from runner.registry import Registry
 from runner.stores.dataset import spooled
@@ -60,6 +59,8 @@ class RunnerServices:
     ) -> AbstractAsyncContextManager[HttpClient]:
         """Open a client whose requests may take long, but send something within
         `handler_timeout`."""
+        from runner.network.http_client import idle_timeout, open_client  # noqa: PLC0415  only runs with a handler need aiohttp
+
         return open_client(self.limits, timeout=idle_timeout(self.limits.handler_timeout), tls=tls)
 
     async def with_retries(self, attempt: Callable[[], Awaitable[T]]) -> T:

@@ -52,6 +52,7 @@ def compiled(folder: Path) -> Iterator[None]:
         "PYTHONDONTWRITEBYTECODE": "",
         "PYDANTIC_DISABLE_PLUGINS": "__all__",
         "MALLOC_ARENA_MAX": "2",
+        "MIMALLOC_ALLOW_THP": "0",
     }
     before = {name: os.environ.get(name) for name in image}
     os.environ.update(image)

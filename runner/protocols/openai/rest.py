@@ -24,7 +24,7 @@ from inferrun.plugins import (
     failed,
 )
 from inferrun.text import public_url
-from runner.network.http_client import Response
+from runner.network.exchanges import Response
 from runner.network.model_server import ModelServer, open_model_server
 from runner.protocols.model_urls import base_url
 from runner.protocols.openai.requests import (

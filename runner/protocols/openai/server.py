@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from inferrun.plugins import Fault, FaultKind, InferenceError, RecordError, Records, Results
 from inferrun.plugins.http import fault_of_status, kind_of_status, retry_after_of, size_of
-from runner.network.http_client import Response
+from runner.network.exchanges import Response
 from runner.network.model_server import NO_ACCESS, ModelServer, kind_of_refusal
 from runner.network.retries import with_retries
 from runner.protocols.openai.requests import model_in, reason_of

@@ -24,7 +24,7 @@ from inferrun.plugins import (
     TokenUsage,
 )
 from inferrun.resources.request import RequestTemplate, request_problems
-from runner.network.http_client import Response
+from runner.network.exchanges import Response
 from runner.protocols.prompts.bodies import Members
 from runner.protocols.prompts.predictions import Prediction, Predictions
 from runner.protocols.prompts.templates import InvalidRecord, Row, Templates

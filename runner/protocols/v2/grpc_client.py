@@ -27,7 +27,7 @@ from inferrun.plugins import (
 )
 from inferrun.text import public_url
 from runner.network.connections import AddressRefused, Connections, open_connections
-from runner.network.http_client import Refused
+from runner.network.exchanges import Refused
 from runner.network.model_credentials import ModelCredentials
 from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
 from runner.network.network_failures import SHAPE_FIX, UNKNOWN_AUTHORITY, describe_socket_failure
@@ -144,9 +144,7 @@ class GrpcServer:
             ready = is_ready(await self.call(READY, name_request(self.model)))
         except (Fault, InferenceError) as error:
             if isinstance(error.__cause__, AddressRefused):
-                raise Refused(
-                    str(error.__cause__), kind=FaultKind.FAILED, was_sent=False
-                ) from error
+                raise Refused(str(error.__cause__)) from error
             seen = str(error.error if isinstance(error, Fault) else error)
             return Readiness(is_ready=_status_of(error) in _AWAKE, seen=seen)
         except ValueError as error:

@@ -11,7 +11,7 @@ from functools import partial
 import orjson
 
 from inferrun.plugins import Fault, Model, ModelContext, Tensors
-from runner.network.http_client import Body, Response
+from runner.network.exchanges import Body, Response
 from runner.network.model_server import JSON_HEADERS, ModelServer, open_model_server
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import infer_url, server_url, without_end

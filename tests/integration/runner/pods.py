@@ -224,6 +224,7 @@ class Machine:
             "INFERRUN_REQUEST_SECONDS": "0",
             "INFERRUN_ALLOWED_ADDRESSES": "127.0.0.0/8",
             "MALLOC_ARENA_MAX": "2",  # as the image sets it; memory is measured
+            "MIMALLOC_ALLOW_THP": "0",  # likewise
             **self.environment,
             **more,
         }

@@ -5,26 +5,43 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import pytest
 
 from inferrun.plugins import Limits
 from inferrun.plugins.http import ExchangeFailed
 from runner.network.connections import open_connections
-from runner.network.http_client import Refused, open_client, whole_timeout
+from runner.network.exchanges import Refused
+from runner.network.http_client import open_client, whole_timeout
+from runner.network.plain_client import open_plain_client
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel, Handler
 
-TIMEOUT = whole_timeout(10)
+
+async def with_aiohttp(limits: Limits, url: str, *, proxy: str | None = None) -> None:
+    """Send one request over the client for everything."""
+    async with open_client(limits, timeout=whole_timeout(10)) as client:
+        await client.exchange("GET", url, None, headers={}, limit=1000, proxy=proxy)
 
 
-async def get(limits: Limits, url: str, *, proxy: str | None = None) -> None:
-    """Send one request."""
-    async with (
-        open_client(limits, timeout=TIMEOUT) as client,
-        client.stream("GET", url, headers={}, proxy=proxy) as response,
-    ):
-        await response.read()
+async def with_ry(limits: Limits, url: str, *, proxy: str | None = None) -> None:
+    """Send one request over the client of model servers."""
+    async with open_plain_client(limits, seconds=10) as client:
+        await client.exchange("GET", url, None, headers={}, limit=1000, proxy=proxy)
+
+
+class Get(Protocol):
+    """Sends one request."""
+
+    async def __call__(self, limits: Limits, url: str, *, proxy: str | None = None) -> None: ...
+
+
+@pytest.fixture(params=[with_aiohttp, with_ry])
+def get(request: pytest.FixtureRequest) -> Get:
+    """Each of the clients."""
+    found: Get = request.param
+    return found
 
 
 @asynccontextmanager
@@ -57,15 +74,28 @@ async def counting_server() -> AsyncIterator[tuple[int, list[bytes]]]:
         "0.0.0.0",  # noqa: S104
     ],
 )
-async def test_no_spelling_of_a_loopback_address_reaches_a_server(host: str) -> None:
+async def test_no_spelling_of_a_loopback_address_reaches_a_server(get: Get, host: str) -> None:
     async with counting_server() as (port, received):
         with pytest.raises(Refused):
             await get(Limits(), f"http://{host}:{port}/")
     assert received == []
 
 
-@pytest.mark.parametrize("host", ["2130706433", "0177.0.0.1", "0x7f.1", "127.1", "0x7f000001"])
-async def test_no_number_reaches_a_server_on_loopback(host: str) -> None:
+@pytest.mark.parametrize(
+    "host",
+    [
+        "2130706433",
+        "0177.0.0.1",
+        "0x7f.1",
+        "127.1",
+        "0x7f000001",
+        "\uff11\uff12\uff17.0.0.1",
+        "LOCALHOST",
+        "localhost.",
+        "%31%32%37.0.0.1",
+    ],
+)
+async def test_no_number_reaches_a_server_on_loopback(get: Get, host: str) -> None:
     async with counting_server() as (port, received):
         with pytest.raises(ExchangeFailed):
             await get(Limits(), f"http://{host}:{port}/")
@@ -82,7 +112,7 @@ async def test_no_socket_is_created_for_the_address_of_a_metadata_service(addres
         connections.open_socket((family, socket.SOCK_STREAM, 0, "", (address, 80)))
 
 
-async def test_a_proxy_on_a_refused_address_is_not_used() -> None:
+async def test_a_proxy_on_a_refused_address_is_not_used(get: Get) -> None:
     async with counting_server() as (port, received):
         with pytest.raises(Refused):
             await get(Limits(), "http://192.0.2.1/", proxy=f"http://127.0.0.1:{port}")
@@ -90,7 +120,7 @@ async def test_a_proxy_on_a_refused_address_is_not_used() -> None:
 
 
 @pytest.mark.parametrize("target", ["169.254.169.254", "127.0.0.1", "localhost", "[::1]"])
-async def test_an_allowed_proxy_is_not_asked_for_a_refused_address(target: str) -> None:
+async def test_an_allowed_proxy_is_not_asked_for_a_refused_address(get: Get, target: str) -> None:
     async with counting_server() as (port, received):
         limits = Limits(allowed_addresses=f"127.0.0.1:{port}")
         with pytest.raises(Refused):
@@ -98,7 +128,7 @@ async def test_an_allowed_proxy_is_not_asked_for_a_refused_address(target: str) 
     assert received == []
 
 
-async def test_an_allowed_address_is_reached_and_its_redirect_is_not_followed() -> None:
+async def test_an_allowed_address_is_reached_and_its_redirect_is_not_followed(get: Get) -> None:
     async with counting_server() as (port, received):
         await get(Limits(allowed_addresses=f"127.0.0.1:{port}"), f"http://127.0.0.1:{port}/")
     assert len(received) == 1

@@ -12,7 +12,7 @@ from aiohttp import web
 from inferrun.backoff import Backoff
 from inferrun.contract import Model
 from inferrun.runner_report import WarmUp, latest_line
-from runner.network.http_client import Refused
+from runner.network.exchanges import Refused
 from runner.settings import Settings
 from runner.warm_up import IN_A_ROW, Seen, wait_until_ready
 from tests.conformance.protocol_worlds import grpc_contents

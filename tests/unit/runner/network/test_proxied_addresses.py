@@ -3,7 +3,8 @@
 import pytest
 
 from inferrun.plugins import Limits
-from runner.network.http_client import Refused, open_client, whole_timeout
+from runner.network.exchanges import Refused
+from runner.network.http_client import open_client, whole_timeout
 
 
 @pytest.mark.parametrize(
