@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import groupby
 from typing import BinaryIO, Final, Protocol
 
 import pyarrow
@@ -16,6 +17,7 @@ from pyarrow import compute
 
 from inferrun.contract import RESULT_MEMBERS
 from inferrun.formats.columns import values_of
+from inferrun.formats.exact_casts import normalized
 from inferrun.formats.exact_json import exact_value, is_rounded
 from inferrun.formats.json_columns import texts_in
 from inferrun.formats.json_text import array_of, error_of, text_of
@@ -40,6 +42,7 @@ from inferrun.plugins import (
     Results,
     ResultWriter,
     StoredResult,
+    join_results,
 )
 
 PIECE_BYTES: Final = 1 << 20
@@ -299,9 +302,8 @@ class _Piece:
             batch.copied.table for batch, _ in self._held if isinstance(batch.copied, ArrowRecords)
         ]
         if len(tables) == len(self._held):
-            return _concatenated(
-                [array_of_column(values_of(table, name), kind) for table in tables]
-            )
+            columns = _joined([values_of(table, name) for table in tables])
+            return _concatenated([array_of_column(one, kind) for one in columns])
         if self._members is None:
             texts = [
                 text
@@ -327,23 +329,34 @@ class _Piece:
         return column, faults
 
     def _predictions(self, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
-        """Texts of consecutive batches are converted at once."""
+        """Those of consecutive batches in the same form are converted at once."""
         parts: list[tuple[pyarrow.Array, list[int]]] = []
-        texts: list[bytes] = []
-        for _, results in self._held:
+        for _, some in groupby((results for _, results in self._held), _form_of):
+            results = join_results(list(some))
             if isinstance(results.values, JsonRecords):
-                texts += (
+                texts = [
                     b"null" if at in results.errors else text
                     for at, text in enumerate(results.values.texts)
-                )
-                continue
-            if texts:
+                ]
                 parts.append(array_of_texts(texts, kind))
-                texts = []
-            parts.append(array_of_column(results.values.table.column(0), kind))
-        if texts or not parts:
-            parts.append(array_of_texts(texts, kind))
+            else:
+                parts.append(array_of_column(results.values.table.column(0), kind))
         return _concatenated(parts)
+
+
+def _form_of(results: Results) -> tuple[type, pyarrow.Schema | None]:
+    values = results.values
+    return type(values), values.schema if isinstance(values, ArrowRecords) else None
+
+
+def _joined(columns: Sequence[pyarrow.Array]) -> list[pyarrow.Array]:
+    """Join consecutive columns of the same type, unless they are stored in a way that may differ:
+    dictionaries, views, runs."""
+    found = list[pyarrow.Array]()
+    for kind, some in groupby(columns, lambda one: one.type):
+        same = list(some)
+        found += [pyarrow.concat_arrays(same)] if normalized(kind) == kind else same
+    return found
 
 
 def _concatenated(

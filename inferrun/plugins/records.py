@@ -75,6 +75,11 @@ class ArrowRecords:
         return rows
 
     @property
+    def schema(self) -> "pyarrow.Schema":
+        """Names and types of the columns."""
+        return self.table.schema
+
+    @property
     def nbytes(self) -> int:
         """The memory of the columns."""
         if self._nbytes < 0:

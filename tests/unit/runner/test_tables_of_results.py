@@ -282,3 +282,35 @@ def test_a_number_that_a_column_would_round_is_an_error_of_its_record() -> None:
     counts = writer.close()
     assert (counts.completed, counts.failed) == (1, 1)
     assert PARQUET.read_table(out.getvalue()).column("n").to_pylist() == [0.1, None]
+
+
+@for_each_form
+@pytest.mark.parametrize(
+    "column",
+    [
+        pyarrow.array(["a", "b", "a", None]),
+        pyarrow.array(["a", "b", "a", None]).dictionary_encode(),
+        pyarrow.array(["a", "b", "a", None], pyarrow.string_view()),
+        pyarrow.array([[1], [], None, [2, 3]]),
+        pyarrow.array([0, None, 2, 10**8], pyarrow.date32()),
+    ],
+    ids=lambda column: str(column.type)[:10],
+)
+def test_batches_of_one_record_are_written_as_one_of_many(
+    form: Written, column: pyarrow.Array
+) -> None:
+    table = pyarrow.record_batch({"c": column})
+    predicted = pyarrow.record_batch({"prediction": pyarrow.array([1, 2, None, 4])})
+    contents = []
+    for size in (1, 4):
+        out, errors = io.BytesIO(), io.BytesIO()
+        schema = schema_of({"copied": ArrowRecords(table)}, "int64")
+        writer = form.writer(out, errors, schema=schema)
+        for first in range(0, 4, size):
+            values = ArrowRecords(predicted.slice(first, size))
+            copied = ArrowRecords(table.slice(first, size))
+            batch = Batch(first=first, records=values, copied=copied)
+            writer.write(batch, Results(values))
+        writer.close()
+        contents.append(list(form.read_results(io.BytesIO(out.getvalue()), errors)))
+    assert contents[0] == contents[1]

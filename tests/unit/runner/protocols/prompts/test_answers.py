@@ -7,9 +7,12 @@ from typing import Any
 
 import pyarrow
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from inferrun.contract import Request
-from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, RecordError
+from inferrun.formats.typed_values import array_of_values
+from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, RecordError, join_results
 from inferrun.runner_report import TokenUsage
 from runner.protocols.prompts.answers import (
     InvalidAnswer,
@@ -304,6 +307,36 @@ def test_results_are_objects_or_columns() -> None:
     assert results.errors[2] == RecordError(
         "invalid_prediction", "the prediction does not fit column 'a' of type int64"
     )
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.text(st.characters(codec=None), max_size=3),
+    st.integers(-(2**63) - 1, 2**63),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+)
+
+
+@given(st.lists(st.fixed_dictionaries(dict.fromkeys("tnxb", VALUES)), min_size=1, max_size=6))
+@example([{"t": "\ud800", "n": 2**63, "x": 1, "b": 0}])
+@example([{"t": "\u00fc", "n": -(2**63), "x": 0.1, "b": True}, dict.fromkeys("tnxb")])
+def test_predictions_are_the_same_columns_one_by_one_and_together(
+    rows: list[dict[str, Any]],
+) -> None:
+    predictions = Predictions({"t": "string", "n": "int64", "x": "double", "b": "bool"})
+    kind = predictions.predicted()
+    predictions.use_type(kind)
+    found = join_results([predictions.results([row]) for row in rows])
+    expected, misfits = array_of_values(rows, kind)
+    assert list(found.errors) == misfits
+    assert isinstance(found.values, ArrowRecords)
+    assert (len(found), found.values.schema) == (len(rows), found.values.table.schema)
+    column = found.values.table.column("prediction")
+    column.validate(full=True)
+    assert column.equals(expected)
+    assert found.part(1, 3).values.table.column(0).equals(expected.slice(1, 2))
+    assert found.values.nbytes > 0
 
 
 def test_an_embedding_of_another_length_is_an_error_of_its_record() -> None:
