@@ -79,8 +79,8 @@ def text_of(value: Json) -> bytes:
 
 
 def texts_of(values: Sequence[Json]) -> list[bytes]:
-    """Return one JSON text per value, as `text_of`. Numbers, and arrays of numbers, are encoded
-    many at a time."""
+    """Return one JSON text per value, as `text_of`. Numbers, and arrays and objects without others
+    in them, are encoded many at a time."""
     kinds = set(map(type, values))
     if kinds and kinds <= {int, float}:
         return _encoded(values)[1:-1].split(b",")
@@ -95,6 +95,12 @@ def texts_of(values: Sequence[Json]) -> list[bytes]:
             return [
                 text for piece in pieces for text in piece.replace(b"],[", b"]\n[").split(b"\n")
             ]
+    if kinds == {dict}:
+        starts = range(0, len(values), _AT_ONCE)
+        parts = [_encoded(values[start : start + _AT_ONCE])[1:-1] for start in starts]
+        # so the text of no value contains `},{`
+        if sum(part.count(b"{") for part in parts) == len(values):
+            return [text for part in parts for text in part.replace(b"},{", b"}\n{").split(b"\n")]
     return list(map(text_of, values))
 
 

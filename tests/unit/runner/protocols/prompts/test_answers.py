@@ -335,7 +335,7 @@ def test_predictions_are_the_same_columns_one_by_one_and_together(
     column = found.values.table.column("prediction")
     column.validate(full=True)
     assert column.equals(expected)
-    assert found.part(1, 3).values.table.column(0).equals(expected.slice(1, 2))
+    assert found.values.part(1, 3).table.column(0).equals(expected.slice(1, 2))
     assert found.values.nbytes > 0
 
 
