@@ -6,7 +6,6 @@ row gets fewer; its figures are per record.
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +72,7 @@ class Client:
 
     package: str = ""
     """The package whose version is shown; its environment has the client's name. Empty: it runs in
-    the environment of the campaign."""
+    the environment of the runner."""
 
     needs: str = ""
     """What the user has to name, because it cannot be installed."""
@@ -160,7 +159,10 @@ def _product(task: Task) -> Call:
         **({} if work.is_chat else {"BATCH_ROWS": work.batch, "REQUEST_SECONDS": 0}),
     }
     variables = {f"INFERRUN_{name}": str(value) for name, value in settings.items()}
-    return Call([sys.executable, "-m", "runner"], {**variables, "PYTHONPATH": str(CHECKOUT)})
+    return Call(
+        [str(task.python), "-m", "runner"],
+        {**variables, "PYTHONPATH": str(CHECKOUT)},
+    )
 
 
 def contract_of(work: Work, *, file: str, port: int) -> dict[str, object]:
@@ -194,8 +196,8 @@ def contract_of(work: Work, *, file: str, port: int) -> dict[str, object]:
 CLIENTS: Final = (
     Client(
         PRODUCT,
-        "The runner of this checkout, with a contract as in a Pod: it counts and checks every "
-        "record, makes each chunk durable, and commits a manifest.",
+        "The runner of this checkout, with a contract as in a Pod and the packages of its image: it "
+        "counts and checks every record, makes each chunk durable, and commits a manifest.",
         _product,
         _EVERY,
         results="out/peers/predictions",

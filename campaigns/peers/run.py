@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from campaigns.benchmarks.runner.programs import compiled
 from campaigns.benchmarks.runner.progress import show, step
-from campaigns.peers.environments import build_server, provide_python, version_of
+from campaigns.peers.environments import RUNNER, build_server, provide_python, version_of
 from campaigns.peers.inputs import write_input
 from campaigns.peers.measuring import ClientFailed, Measured, measure
 from campaigns.peers.peers import CLIENTS, PRODUCT, Client
@@ -78,18 +77,17 @@ class _Bench:
         if client.needs and not os.environ.get(client.needs):
             self.findings.unavailable[client.name] = f"not available: {client.needs} is not set"
             return False
-        if not client.package:
-            self._pythons[client.name] = Path(sys.executable)
-            return True
+        environment = client.name if client.package else RUNNER
         try:
-            with step(f"install {client.name}"):
-                python = provide_python(client.name)
+            with step(f"install {environment}"):
+                python = provide_python(environment)
         except DevClusterError as error:
             self.findings.unavailable[client.name] = f"not available: {error.message}"
             show(f"{client.name}: {error.message}")
             return False
         self._pythons[client.name] = python
-        self.findings.versions[client.name] = version_of(python, client.package)
+        if client.package:
+            self.findings.versions[client.name] = version_of(python, client.package)
         return True
 
     def once(self, client: Client, work: Work, *, fault: str = "") -> Measured | None:
