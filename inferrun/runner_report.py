@@ -6,6 +6,7 @@ shown as text or ignored. `RecordCounts`, `Output` and `Delivery` are also parts
 InferenceRun's status; the strings under their fields are shown by `kubectl explain`.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -110,15 +111,23 @@ class TokenUsage(CamelCase):
     """Tokens of requests and responses."""
 
     def __add__(self, other: "TokenUsage") -> "TokenUsage":
-        """The sum; a server can count what it likes, so it ends at the largest number that can be
-        stored."""
-        if not other.total_tokens:
-            return self
-        return TokenUsage(
-            prompt_tokens=min(self.prompt_tokens + other.prompt_tokens, MAX_COUNT),
-            completion_tokens=min(self.completion_tokens + other.completion_tokens, MAX_COUNT),
-            total_tokens=min(self.total_tokens + other.total_tokens, MAX_COUNT),
-        )
+        """The sum."""
+        return total_usage((self, other)) if other.total_tokens else self
+
+
+def total_usage(parts: Iterable[TokenUsage]) -> TokenUsage:
+    """Return the sum. A server can count what it likes, so it ends at the largest number that can
+    be stored."""
+    prompt = completion = total = 0
+    for one in parts:
+        prompt += one.prompt_tokens
+        completion += one.completion_tokens
+        total += one.total_tokens
+    return TokenUsage(
+        prompt_tokens=min(prompt, MAX_COUNT),
+        completion_tokens=min(completion, MAX_COUNT),
+        total_tokens=min(total, MAX_COUNT),
+    )
 
 
 class Output(CamelCase):

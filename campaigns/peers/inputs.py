@@ -4,10 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from campaigns.peers.records import chat_of, text_of, values_of
+from campaigns.peers.records import COLUMNS, chat_of, text_of, values_of
 from campaigns.peers.works import Form
-
-COLUMNS = ("x0", "x1", "x2", "x3")
 
 
 def write_input(form: Form, records: int, folder: Path, *, variant: str = "") -> Path:

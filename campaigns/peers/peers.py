@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from campaigns.peers.inputs import COLUMNS
-from campaigns.peers.records import INSTRUCTION, SYSTEM
+from campaigns.peers.records import COLUMNS, INSTRUCTION, SYSTEM
 from campaigns.peers.works import Form, Work
 
 HERE: Final = Path(__file__).parent

@@ -8,6 +8,9 @@ FP64. `server/main.go` has the same functions.
 import zlib
 from typing import Final
 
+COLUMNS: Final = ("x0", "x1", "x2", "x3")
+"""The names of the values of a row, in tables and objects."""
+
 WEIGHTS: Final = (1.0, 1_000.0, 1_000_000.0, 1 / 64)
 SYSTEM: Final = "You are a helpful assistant."
 INSTRUCTION: Final = "Classify the sentiment of this review: "

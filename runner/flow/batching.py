@@ -60,18 +60,21 @@ class Batching:
 
     def full(self) -> Iterator[Batch]:
         """Yield the requests that are full."""
-        while self._held and (self._records >= self._wanted() or self._size >= self._max_bytes):
-            yield self._cut()
+        while self._held:
+            wanted = self._wanted()
+            if self._records < wanted and self._size < self._max_bytes:
+                return
+            yield self._cut(wanted)
 
     def rest(self) -> Iterator[Batch]:
         """Yield requests with all that is left."""
         while self._held:
-            yield self._cut()
+            yield self._cut(self._wanted())
 
-    def _cut(self) -> Batch:
-        parts = [self._take(self._wanted(), self._max_bytes)]
+    def _cut(self, wanted: int) -> Batch:
+        parts = [self._take(wanted, self._max_bytes)]
         count, size = len(parts[0]), parts[0].nbytes
-        while self._held and (left := self._wanted() - count) > 0:
+        while self._held and (left := wanted - count) > 0:
             # that of one more record, as usual
             if size + self._held[0].size // len(self._held[0]) > self._max_bytes:
                 break
@@ -83,15 +86,14 @@ class Batching:
 
     def _take(self, count: int, max_bytes: int) -> Batch:
         held = self._held[0]
-        before = held.size
-        fitting = max(1, len(held) * max_bytes // max(before, 1))
-        stop = held.start + min(count, fitting, len(held))
-        taken = held.block.part(held.start, stop)
-        held.start, held.size = stop, max(0, before - taken.nbytes)
-        if not held:
+        before, left = held.size, len(held)
+        number = min(count, max(1, left * max_bytes // max(before, 1)), left)
+        taken = held.block.part(held.start, held.start + number)
+        held.start, held.size = held.start + number, max(0, before - taken.nbytes)
+        if number == left:
             self._held.popleft()
             held.size = 0
-        self._records -= len(taken)
+        self._records -= number
         self._size += held.size - before
         return taken
 

@@ -53,9 +53,10 @@ class ErrorBudget:
         """Count the errors of the next records in input order. Raises TooManyErrors."""
         if self.first_error is None and results.errors:
             self.first_error = results.errors[min(results.errors)]
-        self._failed += len(results.errors)
-        self._canary_failed += sum(batch.first + at < self.canary for at in results.errors)
-        self._check()
+        if results.errors:
+            self._failed += len(results.errors)
+            self._canary_failed += sum(batch.first + at < self.canary for at in results.errors)
+            self._check()
         if not self.canary_passed.is_set() and batch.first + len(batch) >= self._canary_end:
             if self._threshold is None and self.canary and self._canary_failed >= self.canary:
                 raise TooManyErrors(

@@ -295,16 +295,14 @@ class Requests:
     async def _predict(self, batch: Batch, ticket: Ticket | None = None) -> Results:
         """Send a request. Without a ticket, it says nothing about the speed of the server."""
         loop = asyncio.get_running_loop()
-        started, is_sent, is_answered = loop.time(), True, False
+        started, is_sent, is_answered, records = loop.time(), True, False, len(batch)
         request = object()
         self._in_flight.add(request)
         try:
             with request_span(batch):
                 results = await self._model.predict(batch)
-            if len(results) != len(batch):
-                text = (
-                    f"the model server returned {len(results)} predictions for {len(batch)} records"
-                )
+            if len(results) != records:
+                text = f"the model server returned {len(results)} predictions for {records} records"
                 raise Fault(InferenceError(text), kind=FaultKind.INVALID)
             is_answered = True
         except MixedBatch:
@@ -315,8 +313,8 @@ class Requests:
                 self.server.cut_off_at = loop.time()
             if ticket is not None:
                 self.slots.fail(ticket, fault, pause=self.first_wait)
-                if fault.kind is FaultKind.TIMEOUT and self.sizer.is_adaptive and len(batch) > 1:
-                    self.sizer.observe_timeout(len(batch))
+                if fault.kind is FaultKind.TIMEOUT and self.sizer.is_adaptive and records > 1:
+                    self.sizer.observe_timeout(records)
                     # a smaller one may be fast enough
                     raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault
             raise
@@ -331,14 +329,11 @@ class Requests:
                 self.sent_bytes += batch.nbytes
         self.received_bytes += results.values.nbytes
         self.server.answer(batch, results, started=started)
-        self.sizer.accept(
-            sum(one.code != NOT_SENT for one in results.errors.values())
-            + len(batch)
-            - len(results.errors)
-        )
+        unsent = [one for one in results.errors.values() if one.code == NOT_SENT]
+        self.sizer.accept(records - len(unsent))
         if ticket is not None:
             duration = loop.time() - started
-            self.sizer.observe(len(batch), duration)
+            self.sizer.observe(records, duration)
             self.slots.succeed(ticket, batch, results, seconds=duration)
             previous = duration if self._duration is None else self._duration
             self._duration = previous + _SMOOTHING * (duration - previous)

@@ -83,7 +83,6 @@ class Sender:
         self.slots = self.requests.slots
         self._window = window
         self._budget = budget
-        self._recall = recall
         self._rejected_in_total = 0
         self._divided_batches = set[int]()
         """The first records of batches that were divided and are not settled yet."""
@@ -95,6 +94,8 @@ class Sender:
         if self.sizer.maximum == 1 or not self.sizer.is_adaptive:
             self._is_open.set()
 
+        settle = partial(predict_valid, predict=self._settle_groups)
+        self._settle_all = partial(recall.predict, predict=settle) if recall else settle
         self._groups = 1
         """How many groups the latest batch had of which each needs requests of its own."""
 
@@ -110,14 +111,13 @@ class Sender:
         return self._send(batch)
 
     async def _send(self, batch: Batch) -> Results:
-        settle = partial(predict_valid, predict=self._settle_groups)
         if not self._has_begun:
             self._has_begun = True
             asyncio.get_running_loop().call_later(_FIRST_SECONDS, self._is_open.set)
         elif not self._is_open.is_set():
             await self._is_open.wait()
         try:
-            results = await (self._recall.predict(batch, settle) if self._recall else settle(batch))
+            results = await self._settle_all(batch)
         finally:
             self.sizer.end(len(batch))
             self._is_open.set()
@@ -350,8 +350,10 @@ def _joined(found: Mapping[int, Results], attempts: Mapping[int, int], *, first:
 
 def _counted(results: Results, attempts: Callable[[int], int]) -> Results:
     """Say of each record that has failed how many times it was sent."""
+    if not results.errors:
+        return results
     errors = {
         at: one if one.code == NOT_SENT else replace(one, attempts=attempts(at))
         for at, one in results.errors.items()
     }
-    return replace(results, errors=errors) if errors else results
+    return replace(results, errors=errors)

@@ -14,10 +14,9 @@ import aiohttp
 import orjson
 import uvloop
 
-from campaigns.peers.records import chat_about
+from campaigns.peers.records import COLUMNS, chat_about
 
 JSON = {"Content-Type": "application/json"}
-COLUMNS = ("x0", "x1", "x2", "x3")
 _Piece = TypeVar("_Piece")
 Post = Callable[[bytes], Coroutine[None, None, Any]]  # Any: JSON
 

@@ -27,6 +27,7 @@ from inferrun.plugins import (
     StoreContext,
     TokenUsage,
 )
+from inferrun.runner_report import total_usage
 from runner.stores.disk import refusal
 
 T = TypeVar("T")
@@ -132,7 +133,7 @@ class SpooledChunk:
         held, self._held, self._held_bytes = self._held, [], 0
         for batch, results in held:
             self._writer.write(batch, results)
-            self._usage += results.usage
+        self._usage += total_usage(results.usage for _, results in held)
 
     def _commit(self) -> ChunkCommit:
         self._append_held()
