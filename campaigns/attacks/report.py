@@ -2,8 +2,8 @@
 execution.
 
 Attacks may be executed in several parts; each writes its outcomes to a file of the folder
-`build-output/attacks`. The first line of a test's docstring says what is protected, and that of its
-module who attacks.
+`build-output/attacks`. The first paragraph of a test's docstring says what is protected, and that of
+its module who attacks.
 """
 
 import ast
@@ -128,7 +128,7 @@ def _section(file: str, outcomes: list[Outcome]) -> list[str]:
 
 
 def _first_line(of: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    return (ast.get_docstring(of) or "").partition("\n")[0].rstrip(".")
+    return " ".join((ast.get_docstring(of) or "").partition("\n\n")[0].split()).rstrip(".")
 
 
 def main() -> int:
