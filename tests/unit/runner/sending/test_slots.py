@@ -110,20 +110,22 @@ SHORT = "16 requests are sent at a time instead of 64"
 @pytest.mark.parametrize(
     ("limits", "size", "number", "said"),
     [
-        ({"memory_bytes": 512 * MIB, "window_bytes": MIB}, 2 * MIB, 64, ""),
+        ({"memory_bytes": 520 * MIB, "window_bytes": MIB}, 2 * MIB, 64, ""),
         (
-            {"memory_bytes": 512 * MIB},
+            {"memory_bytes": 514 * MIB},
             8 * MIB,
             16,
-            f"{SHORT}.*requests of 8.0 MiB.*memory of 512 MiB",
+            f"{SHORT}.*requests of 8.0 MiB.*memory of 514 MiB",
         ),
         ({"memory_bytes": MIB}, 8 * MIB, 1, "1 requests? "),
+        ({"memory_bytes": 4 * MIB}, 1, 31, "and their connections"),
         ({"window_bytes": MIB}, 1 << 30, 64, ""),
     ],
     ids=[
         "half of the memory holds them",
         "memory is short",
         "one is always sent",
+        "connections take memory too",
         "without a limit of the memory",
     ],
 )
