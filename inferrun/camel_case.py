@@ -8,4 +8,9 @@ from pydantic.alias_generators import to_camel
 class CamelCase(BaseModel):
     """An immutable value; its members have snake_case in Python."""
 
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        defer_build=True,  # a program uses few of the models that it imports
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from inferrun.plugins.records import JsonRecords, Records
-from inferrun.runner_report import Output, TokenUsage
+from inferrun.runner_report import Output, TokenUsage, total_usage
 
 CustomId: TypeAlias = "str | int | None"
 
@@ -165,7 +165,7 @@ def join_results(parts: Sequence[Results]) -> Results:
     for part in parts:
         errors |= {start + at: error for at, error in part.errors.items()}
         start += len(part)
-    usage = sum((part.usage for part in parts), start=NO_USAGE)
+    usage = total_usage(part.usage for part in parts)
     return Results(parts[0].values.join([part.values for part in parts[1:]]), errors, usage)
 
 

@@ -169,7 +169,7 @@ class PlainClient:
         target = self._target(url)
         generation = self._current()
         untried = await self._addresses(generation, target)
-        request: RequestKwargs = {"headers": {**headers, "Host": target.authority}}
+        request: RequestKwargs = {"headers": {"Host": target.authority, **headers}}
         if sent is not None:
             request["body"] = sent
         while True:

@@ -96,11 +96,13 @@ async def ask(
 ) -> Reply:
     """Send a body until the answer is valid, with `retries` further tries. In a chat, the model is
     told what is wrong."""
+    if validation is None:
+        return await send(body)
     usage, conversation = NO_USAGE, body.get("messages")
     for asked in range(1, retries + 2):
         reply = await send(body)
         usage += reply.usage
-        value, fault = validation.judge(reply.answer) if validation else (None, "")
+        value, fault = validation.judge(reply.answer)
         reply = replace(reply, usage=usage, value=value, fault=fault, asked=asked)
         if not fault:
             break

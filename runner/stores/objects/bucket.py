@@ -51,6 +51,7 @@ from runner.network.network_failures import describe_connect_timeout, describe_u
 from runner.network.retries import with_blocking_retries
 from runner.stores.block_cache import ReturnedRange
 from runner.stores.objects.cloud import Cloud, FindCloud, Mount, Transport, Wanted
+from runner.stores.run_folder.files import PROBES
 
 if TYPE_CHECKING:
     from obstore import GetOptions
@@ -315,7 +316,7 @@ class Bucket:
         """Verify that of several writers one creates an object, and that the others are told that
         it exists."""
         keys = [
-            f"{folder}/probe-{uuid.uuid4().hex}"
+            f"{folder}/{PROBES}{uuid.uuid4().hex}"
             for _ in range(1 + _RACES * bool(self._spec.endpoint))
         ]
         self.create(keys[0], b"first")

@@ -4,11 +4,14 @@ supports them."""
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from inferrun.formats.dataset import ListedFile
 from inferrun.manifest import StoredFile
 from runner.stores.run_folder.spool import Draft
+
+PROBES: Final = "probes/"
+"""The folder, within that of a run, of what `RunFiles.check` creates in a bucket."""
 
 
 class RunFiles(Protocol):
@@ -39,7 +42,8 @@ class RunFiles(Protocol):
 
     def check(self, folder: str) -> None:
         """Raise OutputError if `create` replaces files in that folder, which need not exist. Leaves
-        nothing behind."""
+        nothing behind, unless the Pod dies: what is below PROBES is deleted with the next
+        commit."""
 
 
 def copied(files: RunFiles, folder: str, file: StoredFile, to: Path) -> Path | None:

@@ -3,20 +3,23 @@ never replaced.
 
 Files below `<path>/<jobName>/`:
 
-    run.json                                           identifies the run and its input plan;
-    written first, once predictions/part-000000-000000000000-<attempt>.…   results of a chunk: its
-    number, the index of its first record errors/part-000000-000000000000-<attempt>.…        its
-    failed records, if there are any commits/000000.json                                commits a
-    chunk: names the files that belong to it; kept
+    run.json                      identifies the run and its input plan; written first, once
+    predictions/part-000000-000000000000-<attempt>.…
+                                  results of a chunk: its number, the index of its first record
+    errors/part-000000-000000000000-<attempt>.…
+                                  its failed records, if there are any
+    commits/000000.json           commits a chunk: names the files that belong to it; kept
     predictions/part-000000-000000000000-000017-<attempt>.…, errors/…
-                                                       the same of several chunks, up to that
-                                                       number, joined in one file
-    merges/000000-000017.json                          names these files; deleted when the run is
-    committed predictions/dt=2026-11-23/…, errors/dt=…/…         with `layout.partitions`: the same,
-    in the folders of the input's files manifest.json                                      commits
-    the run; lists all files claims/000000-000.json, members/<Pod>.json         of a run with
-    several Pods: which one predicts a chunk, and their signs of
-                                                       life; deleted when the run is committed
+                                  the same of several chunks, up to that number, joined in one file
+    merges/000000-000017.json     names these files; deleted when the run is committed
+    predictions/dt=2026-11-23/…, errors/dt=…/…
+                                  with `layout.partitions`: the same, in the folders of the input's
+                                  files
+    manifest.json                 commits the run; lists all files
+    claims/000000-000.json, members/<Pod>.json
+                                  of a run with several Pods: which one predicts a chunk, and their
+                                  signs of life; deleted when the run is committed
+    probes/…                      of a bucket: whether one writer creates an object; deleted at once
 
 Any number of Pods may execute the same run. Each stores files under names of its own; the first to
 create the commit of a chunk wins, and only the winner's files are in the manifest. When the run is
@@ -77,7 +80,7 @@ from runner.stores.run_folder.documents import (
     run_id_of,
 )
 from runner.stores.run_folder.earlier import earlier_run
-from runner.stores.run_folder.files import RunFiles, copied
+from runner.stores.run_folder.files import PROBES, RunFiles, copied
 from runner.stores.run_folder.layout import part_ranges
 from runner.stores.run_folder.merging import MergeStopped, StagedFile, merged
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
@@ -512,7 +515,7 @@ class RunFolder:
             self._delete_shared()
 
     def _delete_shared(self) -> None:
-        shared = ("claims/", "members/", "merges/")
+        shared = ("claims/", "members/", "merges/", PROBES)
         self._files.delete(self._names_below(*map(self._name, shared)))
 
     def _read_manifest(self) -> CommittedRun | None:
