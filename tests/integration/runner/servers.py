@@ -202,6 +202,7 @@ async def serving(
         yield f"{'https' if tls else 'http'}://{host}:{port}"
     finally:
         await runner.cleanup()
+        await asyncio.sleep(0.01)  # clients with threads of their own close connections a bit later
 
 
 async def never(_: web.Request) -> web.StreamResponse | None:
