@@ -3,10 +3,10 @@ processes share.
 
 The names below are its public interface, together with these modules:
 
-    inferrun.client               start runs from a program and wait for their results (extra
-    `client`) inferrun.resources            all models of both resources; `.validation` checks them
-    (extra `validation`) inferrun.plugins              what an implementation of a store, protocol
-    or format needs inferrun.wellknown            group, version, kinds, labels and annotations
+    inferrun.client               start runs from a program and wait for their results (extra `client`)
+    inferrun.resources            all models of both resources; `.validation` checks them (extra `validation`)
+    inferrun.plugins              what an implementation of a store, protocol or format needs
+    inferrun.wellknown            group, version, kinds, labels and annotations
 
 Importing `inferrun` is cheap: each name is loaded on first use, so that a runner does not pay for
 models of resources.

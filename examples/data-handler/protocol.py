@@ -1,5 +1,5 @@
-"""The protocol between the runner and a data handler: the two requests of the `krateo` storage
-label, as values.
+"""The protocol between the runner and a data handler: the two requests of the `krateo` storage label,
+as values.
 
 Both are POST requests with the run's parameters as the JSON body. The input path returns {"result":
 [[number, …], …]}. For the output path, the body also contains job_uid, pod_uid and predictions, a
@@ -8,9 +8,9 @@ names and look them up.
 
 Parameters of this handler:
     input_table_name   the table to read (its column `id` orders the rows and is not sent)
-    output_table_name  the table to write predictions to skip, limit        the number of rows to
-    skip, and the maximum number of rows to return fail               `input` or `output`: respond
-    to that request like a real handler whose script failed, to try out
+    output_table_name  the table to write predictions to
+    skip, limit        the number of rows to skip, and the maximum number of rows to return
+    fail               `input` or `output`: respond to that request like a real handler whose script failed, to try out
                        failures: status 200, and a traceback as the body
 Other parameters are ignored, because a run's parameters are sent with both requests.
 """

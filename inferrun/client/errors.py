@@ -1,14 +1,16 @@
 """Errors of the client.
 
 ClientError                `fix` is what the caller can do about it; empty if the message says it
-├── InvalidRequest         the request is invalid: the message names the field, its value and what
-is allowed │   ├── ConfigNotFound     no config has that name │   └── RequestMismatch    a run of
-that name exists, and its request was a different one ├── RunNotFound            no run has that
-name ├── RunEnded               the run has ended and can be neither cancelled nor suspended ├──
-RunFailed              the run that was waited for did not succeed ├── WaitTimedOut           the
-run has not ended in the given time; it goes on ├── AccessDenied           the server does not allow
-the request ├── ServerUnreachable      the server does not respond └── NotConnected           no
-cluster is selected, or inferrun is not installed in it
+├── InvalidRequest         the request is invalid: the message names the field, its value and what is allowed
+│   ├── ConfigNotFound     no config has that name
+│   └── RequestMismatch    a run of that name exists, and its request was a different one
+├── RunNotFound            no run has that name
+├── RunEnded               the run has ended and can be neither cancelled nor suspended
+├── RunFailed              the run that was waited for did not succeed
+├── WaitTimedOut           the run has not ended in the given time; it goes on
+├── AccessDenied           the server does not allow the request
+├── ServerUnreachable      the server does not respond
+└── NotConnected           no cluster is selected, or inferrun is not installed in it
 """
 
 from collections.abc import Iterator

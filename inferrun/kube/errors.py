@@ -1,14 +1,17 @@
 """Errors of requests to the API server.
 
-    KubeError ├── Unreachable       no response, or an incomplete one; can be retried ├── Overloaded
-    429, 5xx, or 401 (a token that is being renewed); can be retried │   └── AdmissionUnavailable
-    500: an admission webhook that must be asked does not answer ├── Forbidden         403: a role
-    is missing, or admission (such as a quota) rejected the request ├── NotFound          404 ├──
-    Conflict          409 on a write: the object has changed since it was read │   └── AlreadyExists
-    409 on a create: an object of that name exists ├── Gone              410: the position of a
-    watch or list is too old ├── Invalid           any other 4xx: retrying does not help ├──
-    PageTooLarge      a page of a list has too many bytes; request fewer items └── NotConfigured
-    the kubeconfig does not identify a cluster
+    KubeError
+    ├── Unreachable       no response, or an incomplete one; can be retried
+    ├── Overloaded        429, 5xx, or 401 (a token that is being renewed); can be retried
+    │   └── AdmissionUnavailable  500: an admission webhook that must be asked does not answer
+    ├── Forbidden         403: a role is missing, or admission (such as a quota) rejected the request
+    ├── NotFound          404
+    ├── Conflict          409 on a write: the object has changed since it was read
+    │   └── AlreadyExists 409 on a create: an object of that name exists
+    ├── Gone              410: the position of a watch or list is too old
+    ├── Invalid           any other 4xx: retrying does not help
+    ├── PageTooLarge      a page of a list has too many bytes; request fewer items
+    └── NotConfigured     the kubeconfig does not identify a cluster
 
 Messages come from the API server, which names the object and the field, and are truncated.
 """

@@ -3,9 +3,9 @@ with a unique key.
 
 Three tables in one schema, created by the first run that needs them:
 
-    <table>           run, index, and the columns of the results with their types: one row per
-    record inferrun_runs     one row per run: its plan, and its manifest once it is committed, or
-    that it was aborted inferrun_chunks   one row per committed chunk
+    <table>           run, index, and the columns of the results with their types: one row per record
+    inferrun_runs     one row per run: its plan, and its manifest once it is committed, or that it was aborted
+    inferrun_chunks   one row per committed chunk
 
 A chunk is committed in one transaction: the row of the chunk, which only one attempt can insert,
 and the results. So any number of Pods may execute the same run, and each record is stored once.
