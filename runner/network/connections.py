@@ -1,8 +1,8 @@
 """The connections of the runner, under the policy that refuses addresses which runs must not reach.
 
-The decision is made for each connection, when the socket is created: names have been resolved by
-then, whatever spelling an address had, and a name that resolves differently a second time is judged
-a second time.
+The decision is made for each connection, when the socket is created, or for a client that is given
+addresses only, when a name is resolved: whatever spelling an address had, and a name that resolves
+differently a second time is judged a second time.
 """
 
 import asyncio
