@@ -2,9 +2,7 @@
 imported only if they are typed."""
 
 import math
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from sys import getsizeof
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from inferrun.formats.json_pointer import MISSING, at_pointer, parse_pointer
@@ -18,6 +16,7 @@ from inferrun.plugins import (
     Results,
     TokenUsage,
 )
+from runner.protocols.prompts.pending_rows import PendingRows, Sure, are_sure, sure_members
 from runner.protocols.prompts.templates import InvalidRecord, json_text
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ class Predictions:
         self._is_checked = is_checked
         self._required = required
         self._type: pyarrow.DataType | None = None
-        self._sure: Mapping[str, Callable[[Any], bool]] | None = None
+        self._sure: Sure | None = None
 
     def predicted(self) -> "pyarrow.DataType":
         """Return the type of a prediction."""
@@ -115,7 +114,7 @@ class Predictions:
 
     def use_type(self, stored: "pyarrow.DataType") -> None:
         """Make columns of this type."""
-        self._type, self._sure = stored, _sure_members(stored)
+        self._type, self._sure = stored, sure_members(stored)
 
     def results(
         self, found: Sequence[Prediction | RecordError | None], *, usage: TokenUsage = NO_USAGE
@@ -155,8 +154,8 @@ class Predictions:
         from inferrun.formats.typed_values import array_of_values  # noqa: PLC0415  as above
 
         fitted = [_fitted(one, self.members) for one in given]
-        if self._sure is not None and all(_are_sure(one, self._sure) for one in fitted):
-            return _PendingRows(fitted, kind), {}
+        if self._sure is not None and all(are_sure(one, self._sure) for one in fitted):
+            return PendingRows(fitted, kind), {}
         column, misfits = array_of_values(fitted, kind)
         errors = dict[int, RecordError]()
         for at in misfits:
@@ -168,105 +167,6 @@ class Predictions:
             )
             errors[at] = RecordError(INVALID_PREDICTION, f"the prediction does not fit {where}")
         return ArrowRecords(pyarrow.record_batch({"prediction": column})), errors
-
-
-class _PendingRows(ArrowRecords):
-    """Predictions that are known to fit their type, as Python's values. They become columns when
-    these are needed: many at a time cost a fifth of what they cost one by one."""
-
-    __slots__ = ("_kind", "_rows")
-
-    _rows: Sequence[Prediction | None]
-    _kind: "pyarrow.DataType"
-
-    def __init__(self, rows: Sequence[Prediction | None], kind: "pyarrow.DataType") -> None:
-        # ArrowRecords is frozen
-        object.__setattr__(self, "_rows", rows)
-        object.__setattr__(self, "_kind", kind)
-        object.__setattr__(self, "_nbytes", sum(map(_size_of, rows)))
-
-    @property
-    def table(self) -> "pyarrow.RecordBatch":
-        """The columns, which are made anew each time."""
-        import pyarrow  # noqa: PLC0415  as above
-
-        return pyarrow.record_batch([pyarrow.array(self._rows, self._kind)], self.schema)
-
-    @property
-    def schema(self) -> "pyarrow.Schema":
-        """Name and type of the column."""
-        import pyarrow  # noqa: PLC0415  as above
-
-        return pyarrow.schema([("prediction", self._kind)])
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def part(self, start: int, stop: int) -> "ArrowRecords":
-        """Return some rows."""
-        return _PendingRows(self._rows[start:stop], self._kind)
-
-    def join(self, others: Sequence[Records]) -> ArrowRecords:
-        """Append other rows, as they are if all are pending."""
-        pending = [one for one in others if isinstance(one, _PendingRows)]
-        if len(pending) < len(others):
-            return super().join(others)
-        return _PendingRows(
-            [*self._rows, *(row for one in pending for row in one._rows)], self._kind
-        )
-
-
-def _size_of(row: Prediction | None) -> int:
-    return _ROW_BYTES + (sum(map(getsizeof, row.values())) if row else 0)
-
-
-_ROW_BYTES: Final = 240
-"""Memory of a dictionary with a few members."""
-
-
-def _sure_members(kind: "pyarrow.DataType") -> Mapping[str, Callable[[Any], bool]] | None:
-    """Return what finds values that surely fit each member of a type; None if it has a member that
-    needs a closer look."""
-    import pyarrow  # noqa: PLC0415  as above
-
-    if not pyarrow.types.is_struct(kind):
-        return None
-    known = {
-        pyarrow.string(): _is_text,
-        pyarrow.int64(): _is_long,
-        pyarrow.float64(): _is_float,
-        pyarrow.bool_(): _is_bool,
-    }
-    if any(field.type not in known for field in kind):
-        return None
-    return {field.name: known[field.type] for field in kind}
-
-
-def _are_sure(row: Prediction | None, sure: Mapping[str, Callable[[Any], bool]]) -> bool:
-    return row is None or (
-        row.keys() == sure.keys()
-        and all(value is None or sure[name](value) for name, value in row.items())
-    )
-
-
-def _is_text(value: Any) -> bool:
-    """Whether it is a text that UTF-8 has: JSON also has halves of surrogate pairs."""
-    return type(value) is str and (value.isascii() or not _SURROGATE.search(value))
-
-
-def _is_long(value: Any) -> bool:
-    return type(value) is int and -(1 << 63) <= value < 1 << 63
-
-
-def _is_float(value: Any) -> bool:
-    return type(value) is float
-
-
-def _is_bool(value: Any) -> bool:
-    return type(value) is bool
-
-
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _lacking(value: Any, form: Form) -> str:  # Any: JSON
