@@ -38,12 +38,17 @@ from runner.network.exchanges import (
     Refused,
     Response,
     ResponseTooLarge,
-    joined,
 )
 from runner.network.network_failures import (
+    CLOSED,
+    INVALID_HTTP,
+    INVALID_URL,
+    NOT_COMPRESSED,
+    TRUNCATED,
     UNKNOWN_AUTHORITY,
     describe_connect_timeout,
     describe_os,
+    describe_timeout,
     describe_tls,
     describe_unconnected,
     describe_unresolved,
@@ -159,10 +164,11 @@ class AiohttpClient:
     ) -> Response:
         """Send one request and return its response. Raises ExchangeFailed; ResponseTooLarge if the
         body exceeds `limit` bytes."""
-        whole = joined(body)
-        if isinstance(whole, bytes) and len(whole) > _SLICE:
-            whole = [memoryview(whole)]
-        sent = whole if isinstance(whole, bytes) or whole is None else _Parts(whole)
+        sent: bytes | _Parts | None = None
+        if isinstance(body, bytes):
+            sent = body if len(body) <= _SLICE else _Parts([memoryview(body)])
+        elif body is not None:
+            sent = _Parts(body)
         async with self.stream(method, url, headers=headers, body=sent, proxy=proxy) as response:
             received = await read_start(response, limit)
             if len(received) > limit:
@@ -275,22 +281,21 @@ def _failure_of(error: Exception, timeout: aiohttp.ClientTimeout) -> ExchangeFai
     text, kind = type(error).__name__, FaultKind.UNAVAILABLE
     match error:
         case TimeoutError():
-            text = f"no response within {timeout.total or timeout.sock_read:g} s"
+            text = describe_timeout(timeout.total or timeout.sock_read or 0.0)
             kind = FaultKind.TIMEOUT
         case aiohttp.ClientPayloadError() if isinstance(error.__cause__, ContentEncodingError):
-            text = "the response is invalid: its body is not compressed as its headers say"
+            text = NOT_COMPRESSED
         case aiohttp.ClientPayloadError():
-            text, kind = "the response was truncated", FaultKind.LOST
+            text, kind = TRUNCATED, FaultKind.LOST
         case aiohttp.ClientConnectionError():
-            text = "the connection was closed before the response was complete"
-            kind = FaultKind.LOST
+            text, kind = CLOSED, FaultKind.LOST
         case aiohttp.ClientResponseError():
-            text = "the response is invalid: it is not valid HTTP/1.1"
+            text = INVALID_HTTP
     return ExchangeFailed(text, kind=kind)
 
 
 def _unsent_text(error: Exception, timeout: aiohttp.ClientTimeout) -> str:
-    text = "this is not a valid URL"
+    text = INVALID_URL
     match error:
         case aiohttp.ConnectionTimeoutError():
             text = describe_connect_timeout(timeout.connect or CONNECT_SECONDS)

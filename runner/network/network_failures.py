@@ -7,6 +7,12 @@ import socket
 from inferrun.plugins import Fault, FaultKind, InferenceError
 from runner.network.connections import AddressRefused
 
+INVALID_URL = "this is not a valid URL"
+INVALID_HTTP = "the response is invalid: it is not valid HTTP/1.1"
+NOT_COMPRESSED = "the response is invalid: its body is not compressed as its headers say"
+TRUNCATED = "the response was truncated"
+CLOSED = "the connection was closed before the response was complete"
+
 UNKNOWN_AUTHORITY = "if a private authority has signed the certificate, name it with spec.caBundle in the InferenceConfig"
 
 
@@ -41,6 +47,11 @@ def describe_unresolved(host: str) -> str:
 def describe_unconnected(peer: str, error: OSError) -> str:
     """Describe a server that does not accept a connection."""
     return f"cannot connect to {peer}: {describe_os(error)}; check that the server is running and ready"
+
+
+def describe_timeout(seconds: float) -> str:
+    """Describe a server that does not answer in time."""
+    return f"no response within {seconds:g} s"
 
 
 def describe_connect_timeout(seconds: float) -> str:

@@ -40,7 +40,13 @@ from runner.network.exchanges import (
     joined,
 )
 from runner.network.network_failures import (
+    CLOSED,
+    INVALID_HTTP,
+    INVALID_URL,
+    NOT_COMPRESSED,
+    TRUNCATED,
     describe_connect_timeout,
+    describe_timeout,
     describe_unconnected,
     describe_unresolved,
 )
@@ -56,9 +62,6 @@ _TARGETS: Final = 64
 _UNUSED: Final = "http://127.0.0.1:1"
 """A proxy for https, which ry is not asked for here. Without a proxy of its own it looks for one in
 the environment, and has no option against it."""
-
-_INVALID_URL: Final = "this is not a valid URL"
-_INVALID_HTTP: Final = "the response is invalid: it is not valid HTTP/1.1"
 
 _ERRNO: Final = re.compile(r"\bOs \{ code: (\d+)")
 
@@ -164,7 +167,7 @@ class PlainClient:
         sent = joined(body)
         if proxy or not url.startswith("http://") or not isinstance(sent, bytes | None):
             return await self._general_client().exchange(
-                method, url, body, headers=headers, limit=limit, proxy=proxy
+                method, url, sent, headers=headers, limit=limit, proxy=proxy
             )
         target = self._target(url)
         generation = self._current()
@@ -185,7 +188,7 @@ class PlainClient:
                     continue
                 raise self._failure_of(error, f"{target.host}:{target.port}") from error
             except ValueError as error:
-                raise _unsent(_INVALID_URL, FaultKind.FAILED) from error
+                raise _unsent(INVALID_URL, FaultKind.FAILED) from error
 
     async def close(self) -> None:
         """Close the connections. Their requests have ended, or their tasks were cancelled."""
@@ -211,7 +214,7 @@ class PlainClient:
             try:
                 known = _Target.of(url)
             except ValueError as error:
-                raise _unsent(_INVALID_URL, FaultKind.FAILED) from error
+                raise _unsent(INVALID_URL, FaultKind.FAILED) from error
             if len(self._targets) >= _TARGETS:
                 self._targets.clear()
             self._targets[url] = known
@@ -255,7 +258,7 @@ class PlainClient:
         except AddressRefused as error:
             raise Refused(str(error)) from error
         except UnicodeError as error:
-            raise _unsent(_INVALID_URL, FaultKind.FAILED) from error
+            raise _unsent(INVALID_URL, FaultKind.FAILED) from error
         except (OSError, TimeoutError) as error:
             raise _unsent(describe_unresolved(host), FaultKind.UNAVAILABLE) from error
 
@@ -269,16 +272,15 @@ class PlainClient:
                 code = int(found[1]) if (found := _ERRNO.search(cause)) else 0
                 text = describe_unconnected(peer, OSError(code, "unknown error"))
             return _unsent(text, FaultKind.UNAVAILABLE)
-        text, kind = "the connection was closed before the response was complete", FaultKind.LOST
+        text, kind = CLOSED, FaultKind.LOST
         if error.is_timeout():
-            text, kind = f"no response within {self._seconds:g} s", FaultKind.TIMEOUT
+            text, kind = describe_timeout(self._seconds), FaultKind.TIMEOUT
         elif "hyper::Error(Parse(" in cause:
-            text, kind = _INVALID_HTTP, FaultKind.UNAVAILABLE
+            text, kind = INVALID_HTTP, FaultKind.UNAVAILABLE
         elif error.is_body() and "hyper::Error(" not in cause:
-            text = "the response is invalid: its body is not compressed as its headers say"
-            kind = FaultKind.UNAVAILABLE
+            text, kind = NOT_COMPRESSED, FaultKind.UNAVAILABLE
         elif error.is_body():
-            text = "the response was truncated"
+            text = TRUNCATED
         return ExchangeFailed(text, kind=kind)
 
 
@@ -286,7 +288,7 @@ async def _received(response: ry.Response, limit: int) -> Response:
     """The whole response. A body that is too large is read to the limit; then the connection is
     closed."""
     if any(len(value) > HEADER_BYTES for value in response.headers.values()):
-        raise ExchangeFailed(_INVALID_HTTP, kind=FaultKind.UNAVAILABLE)
+        raise ExchangeFailed(INVALID_HTTP, kind=FaultKind.UNAVAILABLE)
     size = response.content_length  # None if it is compressed
     if size is not None and size <= limit:
         return Response(response.status, _Headers(response.headers), bytes(await response.bytes()))

@@ -30,7 +30,12 @@ from runner.network.connections import AddressRefused, Connections, open_connect
 from runner.network.exchanges import Refused
 from runner.network.model_credentials import ModelCredentials
 from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
-from runner.network.network_failures import SHAPE_FIX, UNKNOWN_AUTHORITY, describe_socket_failure
+from runner.network.network_failures import (
+    SHAPE_FIX,
+    UNKNOWN_AUTHORITY,
+    describe_socket_failure,
+    describe_timeout,
+)
 from runner.network.retries import with_retries
 from runner.network.tls import client_certificate_of, root_certificates_of
 from runner.protocols.readiness import Readiness
@@ -185,7 +190,7 @@ class GrpcServer:
         if _UNVERIFIED in details:
             text = f"TLS connection failed: CERTIFICATE_VERIFY_FAILED; {UNKNOWN_AUTHORITY}"
         elif kind is FaultKind.TIMEOUT:
-            text = f"no response within {self.limits.request_timeout:g} s"
+            text = describe_timeout(self.limits.request_timeout)
         failed = InferenceError(f"{self.target}: {text}")
         failed.__cause__ = error
         if kind is FaultKind.FAILED:
