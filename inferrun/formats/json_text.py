@@ -96,11 +96,16 @@ def texts_of(values: Sequence[Json]) -> list[bytes]:
                 text for piece in pieces for text in piece.replace(b"],[", b"]\n[").split(b"\n")
             ]
     if kinds == {dict}:
-        starts = range(0, len(values), _AT_ONCE)
-        parts = [_encoded(values[start : start + _AT_ONCE])[1:-1] for start in starts]
-        # so the text of no value contains `},{`
-        if sum(part.count(b"{") for part in parts) == len(values):
-            return [text for part in parts for text in part.replace(b"},{", b"}\n{").split(b"\n")]
+        found = list[bytes]()
+        for start in range(0, len(values), _AT_ONCE):
+            some = values[start : start + _AT_ONCE]
+            content = _encoded(some)[1:-1]
+            # so the text of no value contains `},{`
+            if content.count(b"{") == len(some):
+                found += content.replace(b"},{", b"}\n{").split(b"\n")
+            else:
+                found += map(text_of, some)
+        return found
     return list(map(text_of, values))
 
 

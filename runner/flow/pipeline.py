@@ -13,7 +13,6 @@ from typing import Protocol
 
 from inferrun.formats.record_errors import invalid_of
 from inferrun.plugins import (
-    NO_USAGE,
     Batch,
     Block,
     Checkpoint,
@@ -30,6 +29,7 @@ from inferrun.plugins import (
     Results,
     Source,
 )
+from inferrun.runner_report import total_usage
 from runner.flow.batching import Batching
 from runner.sending.error_budget import ErrorBudget
 from runner.sending.recall import Recall
@@ -69,7 +69,7 @@ class WholeWork:
         self._missing = deque(chunk for chunk in plan.chunks if chunk.index not in committed)
         self._total = plan.total
         self._results = sum((commit.counts for commit in committed.values()), start=ResultCounts(0))
-        self._usage = sum((commit.usage for commit in committed.values()), start=NO_USAGE)
+        self._usage = total_usage(commit.usage for commit in committed.values())
 
     async def take(self) -> Chunk | None:
         """Return the next chunk."""

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from inferrun.plugins import (
-    NO_USAGE,
     Chunk,
     ChunkCommit,
     Contract,
@@ -25,6 +24,7 @@ from inferrun.plugins import (
     RunnerError,
     SharedStore,
 )
+from inferrun.runner_report import total_usage
 from runner.errors import RunCommittedElsewhere, TooManyErrors, first_error
 from runner.sending.error_budget import ErrorBudget
 from runner.settings import Settings
@@ -114,7 +114,7 @@ class SharedWork:
         """The committed records of the whole run, as far as this Pod knows."""
         members = (self._own, *self._allocation.others)
         failed = min(self._done, sum(member.failed for member in members))
-        usage = sum((member.usage for member in members), start=NO_USAGE)
+        usage = total_usage(member.usage for member in members)
         return Counts(self._plan.total, self._done - failed, failed, usage)
 
     async def read_commits(self) -> Mapping[int, ChunkCommit]:
@@ -258,7 +258,7 @@ def shared_work(
 def counts_of(commits: Mapping[int, ChunkCommit], plan: InputPlan) -> Counts:
     """The counts of a run, whichever Pods committed its chunks."""
     results = sum((commit.counts for commit in commits.values()), start=ResultCounts(0))
-    usage = sum((commit.usage for commit in commits.values()), start=NO_USAGE)
+    usage = total_usage(commit.usage for commit in commits.values())
     return Counts(plan.total, results.completed, results.failed, usage)
 
 

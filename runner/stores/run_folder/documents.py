@@ -32,6 +32,7 @@ from inferrun.plugins import (
     Skipped,
     TokenUsage,
 )
+from inferrun.runner_report import total_usage
 from inferrun.text import public_url
 from runner.protocols.protocol_name import named_protocol
 from runner.stores.run_folder.spool import Draft, PartDraft
@@ -170,7 +171,7 @@ def manifest_of(
 ) -> Manifest:
     """Return the manifest of a run whose chunks are committed, and whose files are in these
     documents."""
-    usage = sum((document.usage for document in documents), start=NO_USAGE)
+    usage = total_usage(document.usage for document in documents)
     model = contract.kserve
     revision = model.service.revision if model.service is not None else ""
     return Manifest(

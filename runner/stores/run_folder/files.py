@@ -42,8 +42,8 @@ class RunFiles(Protocol):
 
     def check(self, folder: str) -> None:
         """Raise OutputError if `create` replaces files in that folder, which need not exist. Leaves
-        nothing behind, unless the Pod dies: what is below PROBES is deleted with the next
-        commit."""
+        nothing behind, unless the Pod dies: what is below PROBES is deleted when the run is
+        committed."""
 
 
 def copied(files: RunFiles, folder: str, file: StoredFile, to: Path) -> Path | None:

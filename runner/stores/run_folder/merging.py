@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from inferrun.manifest import StoredFile
-from inferrun.plugins import NO_USAGE, Chunk, InputFile, JoinFiles, ResultCounts
+from inferrun.plugins import Chunk, InputFile, JoinFiles, ResultCounts
+from inferrun.runner_report import total_usage
 from runner.stores.run_folder.documents import ChunkDocument
 from runner.stores.run_folder.spool import Draft, PartDraft
 
@@ -67,6 +68,6 @@ def merged(
         (ResultCounts(part.records - part.failed, part.failed) for part in parts),
         start=ResultCounts(0),
     )
-    usage = sum((one.usage for one in chunks), start=NO_USAGE)
+    usage = total_usage(one.usage for one in chunks)
     chunk = Chunk(first.chunk, unit=0, start=0, end=0, first=first.part.first, records=counts.total)
     return PartDraft(chunk, results, errors if errors.size else None, counts, usage)
