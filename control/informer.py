@@ -134,6 +134,13 @@ class Informer:
     def keys(self) -> list[Key]:
         return list(self._objects)
 
+    def preview(self, item: Object) -> None:
+        """Cache an object that another request shows before the collection is listed; ignored
+        afterwards. The list, and the watch that follows it, say whether it still exists.
+        """
+        if not self.synced.is_set():
+            self._put(item)
+
     async def run(self) -> None:
         while True:
             try:

@@ -75,6 +75,20 @@ class NamespacedInformers:
         """Whether the collection has been listed in every namespace."""
         return all(informer.synced.is_set() for informer in self._informers.values())
 
+    def preview(self, item: Object) -> None:
+        """Cache an object of a namespace that has not been listed, as `Informer.preview`."""
+        if (informer := self._informer_of(item["metadata"]["namespace"])) is not None:
+            informer.preview(item)
+
+    @property
+    def places(self) -> list[str | None]:
+        """The namespaces; None alone if all are followed together."""
+        return list(self._informers)
+
+    async def until_listed(self, place: str | None) -> None:
+        """Return once the collection has been listed there."""
+        await self._informers[place].synced.wait()
+
     async def synced(self) -> None:
         """Return once the collection has been listed in every namespace."""
         for informer in self._informers.values():

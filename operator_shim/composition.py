@@ -64,7 +64,7 @@ class ShimProcess:
             attributes=self._attributes,
             traces=traces,
         )
-        self._runs = RunWatch(api, namespaces=settings.watched)
+        self._runs = RunWatch(api, namespaces=settings.watched, defaults=defaults.current)
         self._watch = WorkloadWatch(
             api, runs=self._runs, namespaces=settings.watched, installation=installation
         )

@@ -5,10 +5,16 @@ Cached runs are trimmed. A run under way is kept for months, with a contract of 
 kilobytes, and finished runs are kept as well. Its spec can no longer change except for two fields,
 and of its status the shim writes only why it waits, its progress and `observedGeneration`. Runs are
 found by terms, so that no event costs more because many runs have finished.
+
+New runs do not wait for the list, which takes a minute with tens of thousands of runs: until it is
+complete, another request shows those that have no phase, and a watch what becomes of them. They
+are cached early, and the list and its watch remain what decides.
 """
 
+import asyncio
 import json
 from collections.abc import Callable
+from contextlib import aclosing, suppress
 from typing import Final
 
 from control.informer import Key, Listener
@@ -17,9 +23,12 @@ from control.namespaced_informers import NamespacedInformers
 from control.survival import surviving
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
+from inferrun.kube.decoding import Page
+from inferrun.kube.errors import Invalid, PageTooLarge
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS, Object, status_of
 from inferrun.reasons import Phase
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from operator_shim.run_terms import is_schedule, terms_of
 
@@ -125,6 +134,15 @@ class SharedParts:
         return self._parts.setdefault(json.dumps(part), part)
 
 
+SELECT_NEW: Final = "status.phase="
+"""The field selector of the runs that no shim has accepted."""
+
+SELECT_UNFINISHED: Final = "status.phase!=,status.phase!=Succeeded,status.phase!=Failed"
+"""That of the runs that were accepted and have not ended."""
+
+PREVIEW_PAUSE: Final = 1.0
+"""Seconds after which new runs are looked for again when their watch has ended."""
+
 Inspector = Callable[[Object | None, Object], None]
 """Called with a run as it was cached, None if it was not, and as it arrived: whole. Must not block
 or change them.
@@ -134,7 +152,16 @@ or change them.
 class RunWatch(NamespacedInformers):
     """The shim runs it as one task, after everything has subscribed."""
 
-    def __init__(self, api: KubeClient, *, namespaces: Namespaces) -> None:
+    def __init__(
+        self,
+        api: KubeClient,
+        *,
+        namespaces: Namespaces,
+        defaults: Callable[[], Defaults] = Defaults,
+    ) -> None:
+        """`defaults` say whether the active runs of a namespace are limited."""
+        self._api = api
+        self._defaults = defaults
         self._listeners: list[Listener] = []
         self._inspectors: list[Inspector] = []
         self._share = SharedParts()
@@ -147,13 +174,19 @@ class RunWatch(NamespacedInformers):
             terms=terms_of,
         )
 
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for place in self.places:
+                tasks.create_task(self._preview_until_listed(place))
+            tasks.create_task(super().run())
+
     def subscribe(self, listener: Listener) -> None:
         """Call it for every change, with the run before and after."""
         self._listeners.append(listener)
 
     def inspect(self, inspector: Inspector) -> None:
-        """Call it for every run that is created, and for every newer version, except when a
-        namespace is listed first.
+        """Call it for every newer version of a cached run and, once its namespace has been listed,
+        for every run that is created.
         """
         self._inspectors.append(inspector)
 
@@ -162,13 +195,62 @@ class RunWatch(NamespacedInformers):
         run = self.get(ref.namespace, ref.name)
         return run if run is not None and run["metadata"]["uid"] == ref.uid else None
 
+    async def _preview_until_listed(self, place: str | None) -> None:
+        previewing = asyncio.create_task(self._preview_new(place))
+        try:
+            await self.until_listed(place)
+        finally:
+            previewing.cancel()
+            await asyncio.gather(previewing, return_exceptions=True)
+
+    async def _preview_new(self, place: str | None) -> None:
+        """Show the runs that have no phase or are created now, and what becomes of them."""
+        shown, is_counted = set[str](), dict[str, bool]()
+
+        async def show(run: Object) -> None:
+            namespace = run["metadata"]["namespace"]
+            if self._defaults().max_active_runs_per_namespace and namespace not in is_counted:
+                # the room for a new run is known only with those that take it
+                is_counted[namespace] = False
+                with suppress(PageTooLarge):
+                    for other in (await self._select(SELECT_UNFINISHED, namespace)).items:
+                        self.preview(other)
+                    is_counted[namespace] = True
+            if is_counted.get(namespace, True):
+                shown.add(run["metadata"]["uid"])
+                self.preview(run)
+
+        while True:
+            with surviving("the search for new runs", about=place):
+                try:
+                    page = await self._select(SELECT_NEW, place)
+                except (Invalid, PageTooLarge):  # an older definition; thousands without a phase
+                    return
+                for run in page.items:
+                    await show(run)
+                watch = self._api.watch(RUNS, place, version=page.version)
+                async with aclosing(watch):  # type: ignore[type-var]  # a generator, typed by its interface
+                    async for kind, run in watch:
+                        if kind == "ADDED" or (
+                            kind == "MODIFIED" and run["metadata"]["uid"] in shown
+                        ):
+                            await show(run)
+            await asyncio.sleep(PREVIEW_PAUSE)
+
+    async def _select(self, selector: str, place: str | None) -> Page:
+        """The runs that a field selector selects, from the API server's memory: it may be a moment
+        behind etcd, from which it would have to read all runs. Raises KubeError.
+        """
+        return await self._api.page(RUNS, place, resourceVersion="0", fieldSelector=selector)
+
     def _take(self, run: Object) -> Object:
         metadata = run["metadata"]
         cached = self.get(metadata["namespace"], metadata["name"])
         before = (
             cached if cached is not None and cached["metadata"]["uid"] == metadata["uid"] else None
         )
-        for inspector in self._inspectors if self.has_listed(metadata["namespace"]) else ():
+        is_change = before is not None or self.has_listed(metadata["namespace"])
+        for inspector in self._inspectors if is_change else ():
             # which must be cached whatever becomes of this
             with surviving("the inspection of a run", about=run):
                 inspector(before, run)

@@ -107,6 +107,8 @@ class Sweep:
         while True:
             await asyncio.sleep(FIRST_SWEEP_SECONDS if is_soon else SWEEP_SECONDS)
             is_soon = True
+            if not self._watch.is_synced:  # each run that is not listed yet would be read by itself
+                continue
             with surviving("the sweep"):
                 is_soon = await self.sweep()
 

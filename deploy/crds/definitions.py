@@ -82,8 +82,10 @@ CONFIG_COLUMNS: Final = (
 )
 
 
-INPUT_RUN: Final = ".status.inputRun.name"
-"""The field by which runs can be selected: those that read the output of a run."""
+SELECTABLE: Final = (".status.inputRun.name", ".status.phase")
+"""The fields by which runs can be selected: those that read the output of a run, and those that the
+shim has not accepted yet, which it looks for while it still reads the list of all.
+"""
 
 
 def inference_run() -> Schema:
@@ -100,7 +102,9 @@ def inference_run() -> Schema:
             short=wellknown.RUN_SHORT_NAME,
         ),
     )
-    definition["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": INPUT_RUN}]
+    definition["spec"]["versions"][0]["selectableFields"] = [
+        {"jsonPath": path} for path in SELECTABLE
+    ]
     return definition
 
 

@@ -29,6 +29,9 @@ LABEL = "growth"
 """Marks the runs whose workflow or schedule is waited for."""
 PROBES = 50
 QUIET_SECONDS = 10
+LISTING_SECONDS = 5
+"""Seconds after a restart within which tens of thousands of runs cannot have been listed."""
+
 IDLE_CORES = 0.05
 """A shim that uses less has looked at everything that it found when it started."""
 
@@ -63,6 +66,10 @@ class Stage:
     to_job: list[float]
     restart: float
     """Until a run that was created meanwhile has its Job."""
+    while_listing: float
+    """From the creation of a run until it has its Job, `LISTING_SECONDS` after the restart."""
+    ready_after: float
+    """From the restart until everything has been listed."""
     idle_after: float
     """From the restart until the shim has looked at everything."""
     memory: dict[str, float]
@@ -80,6 +87,10 @@ def section(stages: list[Stage]) -> str:
         "Restart of both programs: until a new run has its Job": [
             f"{stage.restart:.1f} s" for stage in stages
         ],
+        f"from a run created {LISTING_SECONDS} s after that to its Job": [
+            f"{stage.while_listing:.1f} s" for stage in stages
+        ],
+        "until everything is listed": [f"{stage.ready_after:.0f} s" for stage in stages],
         "until the shim has looked at everything": [
             f"{stage.idle_after:.0f} s" for stage in stages
         ],
@@ -162,16 +173,22 @@ class Growth:
         self._stop_programs()
         job = await self._create_probe()
         began = time.monotonic()
-        await self._start_programs()
+        for name in (SHIM, WORKER):
+            self._programs.start(name)
+        await asyncio.sleep(LISTING_SECONDS)
+        while_listing = await self._launch(probe)
         await probe.wait(lambda: job in probe.first_seen, what="the Job of a run created meanwhile")
         restarted = probe.first_seen[job] - began
+        for name in (SHIM, WORKER):
+            await asyncio.to_thread(self._programs.wait_until_ready, name)
+        ready_after = time.monotonic() - began
         while True:
             idle_after, idle = time.monotonic() - began, await self._cores()
             if idle[SHIM] < IDLE_CORES or idle_after > LIMIT_SECONDS:
                 break
         to_job = [await self._launch(probe) for _ in range(PROBES)]
         memory = {process.name: process.memory_mib() for process in self._processes()}
-        stage = Stage(load, to_job, restarted, idle_after, memory, idle)
+        stage = Stage(load, to_job, restarted, while_listing, ready_after, idle_after, memory, idle)
         print(section([stage]), flush=True)
         return stage
 

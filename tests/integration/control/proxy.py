@@ -66,6 +66,8 @@ class Proxy:
     """Status codes and messages for the next watches, which are not forwarded."""
     answer_lists: list[bytes] = field(default_factory=list)
     """Bodies for the next lists, which are not forwarded."""
+    holds_lists_of: str = ""
+    """Lists of that resource by no field are answered once `lists_are_due` is set."""
     is_down: bool = False
     """Every request is answered with 503."""
     is_hanging: bool = False
@@ -82,6 +84,7 @@ class Proxy:
     default_queue: str = ""
     """A Job without such a label gets this one then, as by the webhook of Kueue in a namespace with
     a default queue."""
+    lists_are_due: asyncio.Event = field(default_factory=asyncio.Event)
     is_delaying: asyncio.Event = field(default_factory=asyncio.Event)
     is_arriving: asyncio.Event = field(default_factory=asyncio.Event)
     _watches: dict[web.StreamResponse, Request] = field(default_factory=dict)
@@ -160,6 +163,13 @@ class Proxy:
             and request.path.endswith("/jobs")
         ):
             body = json.dumps(_held(seen.body, default=self.default_queue)).encode()
+        if (
+            seen.is_list
+            and "fieldSelector" not in seen.query
+            and self.holds_lists_of
+            and request.path.endswith(f"/{self.holds_lists_of}")
+        ):
+            await self.lists_are_due.wait()
         if self.is_down:
             return web.Response(status=503, text="no API server here")
         if self.answer_next:
@@ -237,8 +247,9 @@ def _held(job: Json, *, default: str) -> Json:
 async def proxied(kubeconfig: Path) -> AsyncIterator[tuple[Proxy, KubeClient]]:
     """A proxy in front of the kubeconfig's API server, and a client of ours connected to it."""
     with TemporaryDirectory() as folder:
-        server, tls = _upstream(kubeconfig, Path(folder))
+        server, tls, headers = _upstream(kubeconfig, Path(folder))
         session = aiohttp.ClientSession(
+            headers=headers,
             connector=aiohttp.TCPConnector(ssl=tls),
             timeout=aiohttp.ClientTimeout(total=None),
             read_bufsize=2**21,
@@ -283,7 +294,8 @@ def kubeconfig_of(url: str, folder: Path, *, user: Json | None = None) -> Path:
     return path
 
 
-def _upstream(kubeconfig: Path, folder: Path) -> tuple[str, ssl.SSLContext]:
+def _upstream(kubeconfig: Path, folder: Path) -> tuple[str, ssl.SSLContext, dict[str, str]]:
+    """The server's address, and what its user is known by: a certificate, or a token in headers."""
     content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
     named = {
         kind: {entry["name"]: entry for entry in content[kind]}
@@ -293,10 +305,12 @@ def _upstream(kubeconfig: Path, folder: Path) -> tuple[str, ssl.SSLContext]:
     cluster = named["clusters"][context["cluster"]]["cluster"]
     user = named["users"][context["user"]]["user"]
     tls = ssl.create_default_context(cafile=_file(cluster, "certificate-authority", folder))
+    if "token" in user:
+        return cluster["server"], tls, {"Authorization": f"Bearer {user['token']}"}
     tls.load_cert_chain(
         _file(user, "client-certificate", folder), _file(user, "client-key", folder)
     )
-    return cluster["server"], tls
+    return cluster["server"], tls, {}
 
 
 def _file(entry: Json, key: str, folder: Path) -> str:

@@ -170,7 +170,7 @@ def start_shim(
     temporal: Client,
 ) -> StartShim:
     """Starts a shim for one namespace, or for `watched`, and returns once it has listed its
-    runs."""
+    runs, or at once with a client `through` which it is to reach the API server."""
 
     @asynccontextmanager
     async def started(
@@ -178,12 +178,13 @@ def start_shim(
         resync_seconds: int = 300,
         watched: Namespaces | None = None,
         defaults: Callable[[], Defaults] = Defaults,
+        through: KubeClient | None = None,
     ) -> AsyncIterator[Shim]:
-        own = await connect(kubeconfig=plane.kubeconfig)
+        own = through or await connect(kubeconfig=plane.kubeconfig)
         namespaces = watched or Namespaces((namespace,))
         shim = Shim(
             own,
-            run_watch=RunWatch(own, namespaces=namespaces),
+            run_watch=RunWatch(own, namespaces=namespaces, defaults=defaults),
             workflows=workflows,
             schedules=schedules,
             namespaces=namespaces,
@@ -198,7 +199,7 @@ def start_shim(
         task = asyncio.create_task(shim.run())
         try:
             async with asyncio.timeout(90):
-                while not shim.is_ready:  # noqa: ASYNC110 -- readiness has no event of its own
+                while through is None and not shim.is_ready:  # noqa: ASYNC110 -- readiness has no event of its own
                     await asyncio.sleep(0.02)
             yield shim
         finally:

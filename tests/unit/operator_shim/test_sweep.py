@@ -68,7 +68,11 @@ class ManyRuns(RunWatch):
     """Runs that have not ended."""
 
     def __init__(self) -> None:
-        pass
+        self.listed = True
+
+    @property
+    def is_synced(self) -> bool:
+        return self.listed
 
     def get(self, _namespace: str, _name: str) -> Object | None:
         return None
@@ -108,6 +112,30 @@ async def test_a_sweep_of_five_hundred_runs_ends_although_temporal_is_far_away(
     assert not caplog.records
     assert loop.heard == []
     assert len(workflows.checked) == len(set(workflows.checked)) == CHECKS_PER_ROUND
+
+
+async def test_a_sweep_begins_once_all_runs_are_listed() -> None:
+    time = FakeTime(asyncio.get_running_loop())
+    time.freeze()
+    workflows, watch = FarWorkflows(CHECKS_PER_ROUND), ManyRuns()
+    watch.listed = False
+    sweep = Sweep(
+        RunStore(StoredObjects()),
+        NotedLoop(),
+        workflows,
+        NoSchedules(),
+        watch=watch,
+        namespaces=Namespaces(()),
+        note_pause=lambda _run, _text: None,
+    )
+    sweeping = asyncio.create_task(sweep.run())
+    await time.pass_by(4 * FIRST_SWEEP_SECONDS)
+    assert workflows.lists == 0
+    watch.listed = True
+    await time.pass_by(FIRST_SWEEP_SECONDS + 1)
+    assert workflows.lists == 1
+    sweeping.cancel()
+    await asyncio.gather(sweeping, return_exceptions=True)
     assert workflows.lists == 1, "the next sweep has its usual time"
 
 
