@@ -27,6 +27,7 @@ from inferrun.plugins import (
     StoreContext,
     TokenUsage,
 )
+from inferrun.plugins.limits import MIB
 from inferrun.runner_report import total_usage
 from runner.stores.disk import refusal
 
@@ -153,6 +154,10 @@ class SpooledChunk:
         self._errors.finish()
 
 
+KEPT_BYTES: Final = 256 * MIB
+"""The most bytes of stored files that are kept to be joined: more would have to be read again."""
+
+
 class Spool:
     """The folder of one attempt on the Pod's disk."""
 
@@ -161,6 +166,8 @@ class Spool:
         self.attempt = (context.pod_uid or f"pid-{os.getpid()}-{id(self):x}").replace("/", "-")
         self.folder = context.spool_dir / f"output-{self.attempt}"
         self.chunks: set[SpooledChunk] = set()
+        self._kept: dict[str, Path] = {}
+        self._room = KEPT_BYTES
         self.commits = ThreadPoolExecutor(commits_at_a_time, "commit")
         """Commits wait for the store most of the time, and must not keep what reads and writes
         waiting."""
@@ -179,6 +186,21 @@ class Spool:
             ) from error
         except ValidationError as error:
             raise OutputError(self._foreign) from error
+
+    def keep(self, name: str, draft: Draft) -> None:
+        """Keep a file that has been stored under a name, if there is room."""
+        if draft.size > self._room:
+            return
+        self._room -= draft.size
+        self._kept[name] = draft.path.rename(f"{draft.path}.kept")
+
+    def taken(self, name: str) -> Path | None:
+        """Return the file that was kept under a name, which the caller deletes; None if none
+        was."""
+        path = self._kept.pop(name, None)
+        if path is not None:
+            self._room += path.stat().st_size
+        return path
 
     def close(self) -> None:
         """Delete what is not committed. A thread that a cancelled call has left behind may still be

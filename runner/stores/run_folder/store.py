@@ -358,6 +358,8 @@ class RunFolder:
         own = chunk_document_of(draft, name=name, attempt=attempt, **self._suffixes)
         committed = self._publish(own, draft, commit=_commit_name(chunk.index))
         self._commits[chunk.index] = committed
+        if committed is own and self._format.abilities.join_files:
+            self._spool.keep(own.part.file, draft.results)
         return committed.commit(won=committed is own)
 
     def _publish(self, own: ChunkDocument, draft: PartDraft, *, commit: str) -> ChunkDocument:
@@ -462,10 +464,11 @@ class RunFolder:
             return ChunkDocument.model_validate_json(content)
         files = [file for one in chunks for file in (one.part, one.part.errors) if file]
         folder = self._spool.folder / "copies"
+        copies = dict[str, StagedFile]()
         try:
             # no chunk is being committed any more
             copied = self._spool.commits.map(self._copy, files)
-            copies = {copy.name: copy for copy in copied}
+            copies.update((copy.name, copy) for copy in copied)
             draft = merged(
                 chunks,
                 folder,
@@ -480,10 +483,12 @@ class RunFolder:
             own = chunk_document_of(draft, name=str(name), attempt=attempt, **self._suffixes)
             return self._publish(own, draft, commit=commit)
         finally:
+            for copy in copies.values():
+                copy.path.unlink(missing_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _copy(self, file: StoredFile) -> StagedFile:
-        copy = self._copied(self._folder, file)
+        copy = self._spool.taken(file.file) or self._copied(self._folder, file)
         if copy is None:
             raise self._changed(file)
         return StagedFile(file.file, file.bytes, copy, self._is_stopped)

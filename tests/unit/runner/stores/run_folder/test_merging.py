@@ -42,6 +42,7 @@ from inferrun.plugins import (
 from inferrun.stores import FileStorage
 from inferrun.stores.dataset import OutputLayout
 from runner.stores.file.claim import ClaimFiles
+from runner.stores.run_folder import spool
 from runner.stores.run_folder.layout import part_ranges
 from runner.stores.run_folder.results import OrderedRows
 from runner.stores.run_folder.store import RunFolder
@@ -345,6 +346,32 @@ async def test_a_stopped_process_abandons_joining(tmp_path: Path) -> None:
     assert not (tmp_path / "claim" / "out" / "inf-a" / "manifest.json").exists()
     await predict(tmp_path / "claim", pod="next")
     assert_whole(tmp_path / "claim")
+
+
+async def test_only_results_of_other_pods_are_read_to_be_joined(tmp_path: Path) -> None:
+    read = list[str]()
+
+    def note(kind: str, name: str) -> None:
+        if kind == "pieces" and "/predictions/" in name:
+            read.append(name)
+
+    await predict(tmp_path / "own", act=note)
+    assert read == []
+    assert_whole(tmp_path / "own")
+    await predict(tmp_path / "other", finishes=False)
+    await predict(tmp_path / "other", pod="next", act=note)
+    assert len(read) == len(CHUNKS)
+    assert_whole(tmp_path / "other")
+
+
+async def test_without_room_results_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "KEPT_BYTES", 1)
+    read = list[str]()
+    await predict(tmp_path, act=lambda kind, name: read.append(name) if kind == "pieces" else None)
+    assert sum("/predictions/" in name for name in read) == len(CHUNKS)
+    assert_whole(tmp_path)
 
 
 async def test_a_chunk_that_has_changed_is_not_joined(tmp_path: Path) -> None:
