@@ -1,12 +1,10 @@
 """Executes one run, from the contract to the committed output."""
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Final
 
 from inferrun.contract import Contract
 from inferrun.formats.named_columns import check_store, columns_of, with_columns
@@ -36,6 +34,7 @@ from runner.network.spans import step_span
 from runner.program import checks
 from runner.program.committing import find_commit, finish
 from runner.program.pod_memory import memory_limit
+from runner.program.process_tuning import collect_rarely
 from runner.program.result_types import first_valid, predicted_type, typed_plan
 from runner.program.retry import Retry
 from runner.protocols.probe import with_protocol
@@ -141,7 +140,7 @@ async def _predict(
     pipeline = Pipeline(
         source, model, sink, limits=limits, report=report, budget=budget, recall=recall
     )
-    _collect_rarely()
+    collect_rarely()
     if settings.shards == 1:
         return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
     from runner.shards.shared_work import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
@@ -163,20 +162,6 @@ async def _predict(
             raise RunnerError("another Pod has committed the run, but its manifest cannot be read")
         _log.info("the run was committed by another Pod")
     return run
-
-
-_COLLECTED_AFTER: Final = 20_000
-"""New objects after which the youngest are examined."""
-
-
-def _collect_rarely() -> None:
-    """Examine objects for cycles less often than Python does, and not what is there already: what
-    was imported stays, and the hundred objects of a request end with it.
-
-    As it is, that takes a sixth of the time of a small request (measured).
-    """
-    gc.freeze()
-    gc.set_threshold(_COLLECTED_AFTER)
 
 
 async def _check_first(source: Source, model: ModelProtocol) -> bool:
