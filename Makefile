@@ -132,8 +132,9 @@ attacks: venv cluster images ## attack the installed product as a tenant, as a T
 	@$(WITH_CLUSTER) INFERRUN_ATTACK_RECORD=1 $(IN_VENV)pytest -q -n 2 campaigns/attacks || true
 	@$(IN_VENV)python -m campaigns.attacks.report
 
-bench: venv cluster ## run the benchmarks on a control plane of their own
+bench: venv cluster ## run the benchmarks on a control plane of their own, beside Krateo's controller if INFERRUN_KRATEO names its program
 	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.benchmarks burst
+	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.benchmarks beside --page docs/reference/control-plane.md
 
 bench-runner: venv ## measure the runner beside a load generator (about 8 min; needs a quiet machine; BENCH="--all" adds 18 min)
 	@$(IN_VENV)python -m campaigns.benchmarks runner $(BENCH)

@@ -1,4 +1,4 @@
-"""`python -m campaigns.benchmarks burst|scale|backfill|growth|runner`: starts real servers,
+"""`python -m campaigns.benchmarks burst|beside|scale|backfill|growth|runner`: starts real servers,
 measures, and stops them.
 
 Requires the programs of the development cluster (`make cluster` compiles them), but not the cluster
@@ -12,7 +12,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from campaigns.benchmarks.burst import beside, costs
 from campaigns.benchmarks.burst.job_watch import WaitTimeout
+from campaigns.benchmarks.burst.krateo import KRATEO
 from campaigns.benchmarks.burst.run import Options, run
 from campaigns.benchmarks.control_plane import MissingPrograms
 from campaigns.benchmarks.page import replace_section
@@ -65,6 +67,12 @@ def _parser() -> argparse.ArgumentParser:
         "--passes", type=int, default=4, help="number of passes with --size (default: 4)"
     )
     burst.set_defaults(run=_run_burst)
+    pairs = commands.add_parser(
+        "beside", help=f"what a run costs, beside Krateo's controller ({KRATEO}, a program)"
+    )
+    pairs.add_argument("--rounds", type=int, default=4, help="number of rounds (default: 4)")
+    pairs.add_argument("--page", type=Path, help="file to which the report is written as a page")
+    pairs.set_defaults(run=_run_beside)
     scale = commands.add_parser("scale", help="memory and delays with thousands of live runs")
     scale.add_argument(
         "--waiting", type=int, default=10_000, help="runs whose Pods wait (default: 10000)"
@@ -155,6 +163,13 @@ def _run_burst(arguments: argparse.Namespace) -> None:
     if arguments.size:
         options = replace(options, bursts=((arguments.size, arguments.passes),))
     run(options)
+
+
+def _run_beside(arguments: argparse.Namespace) -> None:
+    report = costs.page(beside.measure(_binaries(), rounds=arguments.rounds))
+    print(report)
+    if arguments.page:
+        arguments.page.write_text(report)
 
 
 def _run_scale(arguments: argparse.Namespace) -> None:

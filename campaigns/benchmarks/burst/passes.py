@@ -17,8 +17,7 @@ from temporalio.client import Client
 
 from campaigns.benchmarks.burst.job_watch import JobWatch, WaitTimeout
 from campaigns.benchmarks.burst.kubelet import Kubelet
-from campaigns.benchmarks.burst.requests import Requests, read_requests
-from campaigns.benchmarks.processes import Process
+from campaigns.benchmarks.burst.usage import Meter, Usage
 from control.launches import job_state
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -26,6 +25,7 @@ from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, NAMESPACES, RUNS, Object, Resource
 from inferrun.names import job_base_name, run_workflow_id
 from inferrun.reasons import Phase
+from inferrun.run_defaults import DEFAULT_RUNNER_IMAGE
 from inferrun.run_ref import RunRef
 
 CONCURRENT_CREATES = 10
@@ -53,24 +53,25 @@ class Burst:
 
 
 @dataclass(frozen=True)
-class LifeCpu:
-    """CPU seconds by process: of all lives of a burst, and of their first part."""
+class Life:
+    """A burst, and what all lives of its runs have used, or of its Jobs alone."""
 
-    to_job: dict[str, float]
+    burst: Burst
+    to_job: Usage
     """From the first create request until the status of every run names its Job, or until all
     baseline Jobs exist."""
-    whole: dict[str, float]
-    """From the same request until the last Job is marked as ended, or until all baseline Jobs are
-    finished."""
+    whole: Usage
+    """From the same request until the last Job is marked as ended, or until all Jobs are finished
+    if nobody marks them."""
 
 
 @dataclass(frozen=True)
 class Pass:
     """The measurements of one pass."""
 
-    burst: Burst
+    life: Life
     single: tuple[float, ...]
-    baseline: Burst
+    baseline: Life
     baseline_single: tuple[float, ...]
     ends: tuple[float, ...]
     """From the moment when the last container of the burst has ended until each run's status was
@@ -78,21 +79,14 @@ class Pass:
     job_ends: tuple[float, ...]
     """From the same moment until each Job was seen to be finished, which its controller decides."""
     baseline_job_ends: tuple[float, ...]
-    cpu: LifeCpu
-    baseline_cpu: LifeCpu
     events: tuple[int, ...]
     """History events of each run of the burst, after its end."""
-    requests: Requests
-    """Requests to the API server during the lives of the burst."""
-    baseline_requests: Requests
 
 
 @dataclass(frozen=True)
 class _Baseline:
-    burst: Burst
+    life: Life
     single: list[float]
-    cpu: LifeCpu
-    requests: Requests
     job_ends: tuple[float, ...]
 
 
@@ -102,7 +96,7 @@ class Bench:
 
     api: KubeClient
     temporal: Client
-    programs: tuple[Process, ...]
+    meter: Meter
     size: int
     single: int
 
@@ -110,40 +104,43 @@ class Bench:
         """Measure once. Even passes measure the baseline after the single runs, odd passes before
         them, to cancel out drift."""
         namespace, baseline_namespace = f"burst-{number}", f"baseline-{number}"
-        await self._prepare(namespace)
-        await self._prepare(baseline_namespace)
+        await self.prepare(namespace)
+        await self.prepare(baseline_namespace)
         async with JobWatch(self.api, namespace) as seen:
-            first, before = await read_requests(self.api), self._cpu()
-            burst = await self._burst(seen, namespace)
-            to_job = _difference(before, self._cpu())
-            requests = await read_requests(self.api) - first
+            begun = await self.meter.start()
+            burst = await self.burst(seen, namespace)
+            to_job = await self.meter.since(begun)
             objects = await self._objects(seen, namespace)
-            first, before = await read_requests(self.api), self._cpu()
+            begun = await self.meter.start()
             ends, job_ends = await self._live(seen)
-            cpu = LifeCpu(to_job, _sum(to_job, _difference(before, self._cpu())))
-            requests += await read_requests(self.api) - first
+            whole = to_job + await self.meter.since(begun)
             events = await self._events(seen)
             await asyncio.sleep(IDLE_SECONDS)
-            single = [] if number % 2 else await self._single(seen, namespace)
+            single = [] if number % 2 else await self.singles(seen, namespace)
             bare = await self._baseline(objects, baseline_namespace)
-            single = single or await self._single(seen, namespace)
-            await self._remove(seen)
+            single = single or await self.singles(seen, namespace)
+            await self.remove(seen)
         return Pass(
-            burst=burst,
+            life=Life(burst, to_job, whole),
             single=tuple(single),
-            baseline=bare.burst,
+            baseline=bare.life,
             baseline_single=tuple(bare.single),
             ends=ends,
             job_ends=job_ends,
             baseline_job_ends=bare.job_ends,
-            cpu=cpu,
-            baseline_cpu=bare.cpu,
             events=events,
-            requests=requests,
-            baseline_requests=bare.requests,
         )
 
-    async def _prepare(self, namespace: str) -> None:
+    async def warm_up(self, namespace: str) -> None:
+        """Execute runs in a namespace of their own, without measuring."""
+        await self.prepare(namespace)
+        async with JobWatch(self.api, namespace) as seen:
+            await self.burst(seen, namespace)
+            await self._live(seen)
+            await self.remove(seen)
+
+    async def prepare(self, namespace: str) -> None:
+        """Create a namespace with a config."""
         await self.api.create(
             NAMESPACES,
             None,
@@ -160,7 +157,7 @@ class Bench:
             return False
         return True
 
-    async def _burst(self, seen: JobWatch, namespace: str) -> Burst:
+    async def burst(self, seen: JobWatch, namespace: str) -> Burst:
         """Create all runs, wait for all Jobs, then until every status names its Job."""
         sent: dict[str, float] = {}
         began = time.monotonic()
@@ -180,7 +177,7 @@ class Bench:
     async def _live(self, seen: JobWatch) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Let the containers of the burst start and end; returns how long the statuses and the Jobs
         took to say so."""
-        await self._start_pods(seen)
+        await self.start_pods(seen)
         await seen.wait(
             lambda: all(_phase_of(run) == Phase.RUNNING for run in seen.runs()),
             what="the runs to be running",
@@ -194,11 +191,12 @@ class Bench:
         )
         return _since(ended, seen.ended_at), _since(ended, seen.finished_at)
 
-    async def _start_pods(self, seen: JobWatch) -> None:
+    async def start_pods(self, seen: JobWatch) -> None:
+        """Wait for all Pods, and let their containers run."""
         await seen.wait(lambda: len(seen.pods()) >= self.size, what="the Pods of the burst")
         await Kubelet(self.api).start(seen.pods())
 
-    async def _single(self, seen: JobWatch, namespace: str) -> list[float]:
+    async def singles(self, seen: JobWatch, namespace: str) -> list[float]:
         """Create runs one after the other, each when the system is idle."""
         found = []
         for number in range(self.single):
@@ -216,7 +214,8 @@ class Bench:
             "kind": wellknown.RUN_KIND,
             "metadata": {"name": name},
             "spec": {
-                "configRef": {"name": CONFIG["metadata"]["name"]},
+                "configRef": {"name": CONFIG["metadata"]["name"], "namespace": namespace},
+                "timeoutSeconds": 0,
                 "parameters": {"table": "iris"},
             },
         }
@@ -227,7 +226,7 @@ class Bench:
         """Create copies of the same ConfigMaps and Jobs directly, concurrently and one by one."""
         async with JobWatch(self.api, namespace) as seen:
             sent: dict[str, float] = {}
-            first, before, began = await read_requests(self.api), self._cpu(), time.monotonic()
+            begun, began = await self.meter.start(), time.monotonic()
 
             async def create(number: int) -> None:
                 at = time.monotonic()
@@ -235,20 +234,19 @@ class Bench:
 
             await run_concurrently(create, len(objects))
             await seen.wait(lambda: sent.keys() <= seen.first_seen.keys(), what="the baseline Jobs")
-            burst, to_job = _measured(sent, seen, began), _difference(before, self._cpu())
-            await self._start_pods(seen)
+            burst, to_job = _measured(sent, seen, began), await self.meter.since(begun)
+            await self.start_pods(seen)
             await Kubelet(self.api).end(seen.pods())
             ended = time.monotonic()
             await seen.wait(
                 lambda: all(map(job_state.is_finished, seen.jobs())),
                 what="the ends of the baseline Jobs",
             )
-            cpu = LifeCpu(to_job, _difference(before, self._cpu()))
-            requests = await read_requests(self.api) - first
+            life = Life(burst, to_job, await self.meter.since(begun))
             ends = _since(ended, seen.finished_at)
             await asyncio.sleep(IDLE_SECONDS)
             single = await self._baseline_single(objects[: self.single], seen, namespace)
-            return _Baseline(burst, single, cpu, requests, ends)
+            return _Baseline(life, single, ends)
 
     async def _baseline_single(
         self, objects: list[tuple[Object, Object]], seen: JobWatch, namespace: str
@@ -295,7 +293,7 @@ class Bench:
         await seen.wait(lambda: all(map(_has_pod, seen.jobs())), what="the Pods of the Jobs")
         await asyncio.sleep(IDLE_SECONDS)
 
-    async def _remove(self, seen: JobWatch) -> None:
+    async def remove(self, seen: JobWatch) -> None:
         """Delete the runs and wait until their workflows are closed; everything else is discarded
         with the servers."""
         for run in seen.runs():
@@ -304,14 +302,13 @@ class Bench:
                 RUNS, metadata["namespace"], metadata["name"], uid=metadata["uid"]
             )
         await until(self._has_no_open_workflow, what="the workflows of deleted runs to close")
-        await seen.wait(lambda: not seen.jobs(), what="the Jobs of deleted runs to go")
+        await seen.wait(
+            lambda: not (seen.jobs() or seen.runs()), what="deleted runs and their Jobs to go"
+        )
         await asyncio.sleep(IDLE_SECONDS)
 
     async def _has_no_open_workflow(self) -> bool:
         return (await self.temporal.count_workflows("ExecutionStatus = 'Running'")).count == 0
-
-    def _cpu(self) -> dict[str, float]:
-        return {program.name: program.cpu_seconds() for program in self.programs}
 
 
 CONFIG: dict[str, Any] = {  # Any: a manifest
@@ -319,6 +316,8 @@ CONFIG: dict[str, Any] = {  # Any: a manifest
     "kind": wellknown.CONFIG_KIND,
     "metadata": {"name": "iris"},
     "spec": {
+        "autoDeletePolicy": "None",
+        "image": DEFAULT_RUNNER_IMAGE,
         "kserve": {
             "modelName": "sklearn-iris",
             "modelUrl": "sklearn-iris-predictor.kserve-test.svc.cluster.local/v2/models/sklearn-iris/infer",
@@ -341,7 +340,7 @@ CONFIG: dict[str, Any] = {  # Any: a manifest
     },
 }
 """The config of the demo, which has storage objects of realistic size and uses the product's
-runner."""
+runner. It and the runs have all fields that Krateo's controller requires."""
 
 
 async def run_concurrently(act: Callable[[int], Awaitable[None]], count: int) -> None:
@@ -388,14 +387,6 @@ def _is_marked(job: Object) -> bool:
 
 def _has_pod(job: Object) -> bool:
     return bool(job.get("status", {}).get("active")) or job_state.is_finished(job)
-
-
-def _sum(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
-    return {name: first[name] + seconds for name, seconds in second.items()}
-
-
-def _difference(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    return {name: after[name] - seconds for name, seconds in before.items()}
 
 
 def _baseline_copy(item: Object, version: str, kind: str) -> Object:

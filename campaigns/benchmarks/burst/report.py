@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from campaigns.benchmarks.burst.passes import CONCURRENT_CREATES, Pass
+from campaigns.benchmarks.burst.passes import CONCURRENT_CREATES, Life, Pass
 from campaigns.benchmarks.burst.requests import Requests
+from campaigns.benchmarks.burst.usage import Usage
 from campaigns.benchmarks.machine import machine
 from campaigns.benchmarks.statistics import Spread, percentile, spread
 
@@ -33,7 +34,7 @@ TARGET_EVENTS = 18
 
 def lines(passes: Sequence[Pass]) -> list[str]:
     """The report on passes of the same size, without the description of the machine."""
-    size = len(passes[0].burst.latencies)
+    size = len(passes[0].life.burst.latencies)
     rows = [
         "pass   median s     p95 s    Jobs/s   base Jobs/s   base/ours   single s   base single s   CPU ms   to Job"
     ]
@@ -72,7 +73,7 @@ def lines(passes: Sequence[Pass]) -> list[str]:
 def values(passes: Sequence[Pass]) -> dict[str, Any]:  # Any: JSON
     """All measurements of passes of the same size."""
     return {
-        "size": len(passes[0].burst.latencies),
+        "size": len(passes[0].life.burst.latencies),
         "machine": machine(),
         "passes": [
             {
@@ -85,16 +86,20 @@ def values(passes: Sequence[Pass]) -> dict[str, Any]:  # Any: JSON
                 "endSeconds": list(one.ends),
                 "jobEndSeconds": list(one.job_ends),
                 "baselineJobEndSeconds": list(one.baseline_job_ends),
-                "cpuSecondsToJob": one.cpu.to_job,
-                "cpuSeconds": one.cpu.whole,
-                "baselineCpuSecondsToJob": one.baseline_cpu.to_job,
-                "baselineCpuSeconds": one.baseline_cpu.whole,
                 "historyEvents": list(one.events),
-                "requests": one.requests,
-                "baselineRequests": one.baseline_requests,
+                "life": used(one.life),
+                "baselineLife": used(one.baseline),
             }
             for one in passes
         ],
+    }
+
+
+def used(life: Life) -> dict[str, Any]:  # Any: JSON
+    """What the lives of a burst have used."""
+    return {
+        name: {"cpuSeconds": usage.cpu, "requests": usage.requests, "calls": usage.calls}
+        for name, usage in (("toJob", life.to_job), ("whole", life.whole))
     }
 
 
@@ -102,28 +107,28 @@ def _row(number: int, one: Pass) -> str:
     return (
         f"{number:4}   {_median(one):8.2f}  {_p95(one):8.2f}  {_rate(one):8.1f}   {_baseline_rate(one):11.1f}   "
         f"{_ratio(one):9.1f}   {_single(one):8.3f}   {_baseline_single(one):13.3f}   "
-        f"{_counted(one, one.cpu.whole):6.1f}   {_counted(one, one.cpu.to_job):6.1f}"
+        f"{counted(one.life, one.life.whole):6.1f}   {counted(one.life, one.life.to_job):6.1f}"
     )
 
 
 def _median(one: Pass) -> float:
-    return statistics.median(one.burst.latencies)
+    return statistics.median(one.life.burst.latencies)
 
 
 def _p95(one: Pass) -> float:
-    return percentile(one.burst.latencies, 0.95)
+    return percentile(one.life.burst.latencies, 0.95)
 
 
 def _rate(one: Pass) -> float:
-    return one.burst.rate
+    return one.life.burst.rate
 
 
 def _baseline_rate(one: Pass) -> float:
-    return one.baseline.rate
+    return one.baseline.burst.rate
 
 
 def _ratio(one: Pass) -> float:
-    return one.baseline.rate / one.burst.rate
+    return one.baseline.burst.rate / one.life.burst.rate
 
 
 def _single(one: Pass) -> float:
@@ -157,9 +162,9 @@ def _events(passes: Sequence[Pass]) -> str:
 
 
 def _request_lines(passes: Sequence[Pass]) -> list[str]:
-    runs = sum(len(one.burst.latencies) for one in passes)
-    ours: Requests = sum((one.requests for one in passes), Counter())
-    bare: Requests = sum((one.baseline_requests for one in passes), Counter())
+    runs = sum(len(one.life.burst.latencies) for one in passes)
+    ours: Requests = sum((one.life.whole.requests for one in passes), Counter())
+    bare: Requests = sum((one.baseline.whole.requests for one in passes), Counter())
     found = [
         f"  {name:32} {ours[name] / runs:5.2f} ({bare[name] / runs:.2f})"
         for name in sorted(ours.keys() | bare.keys())
@@ -170,13 +175,13 @@ def _request_lines(passes: Sequence[Pass]) -> list[str]:
 
 def _cpu_lines(passes: Sequence[Pass]) -> list[str]:
     found = [f"  {'':24} {'until the Job':30} {'whole life':30} baseline until the Job, whole"]
-    for name in passes[0].cpu.whole:
+    for name in passes[0].life.whole.cpu:
         found.append(_cpu_line(name, passes, (name,)))
-    to_job = _of(passes, lambda one: _counted(one, one.cpu.to_job))
-    whole = _of(passes, lambda one: _counted(one, one.cpu.whole))
+    to_job = _of(passes, lambda one: counted(one.life, one.life.to_job))
+    whole = _of(passes, lambda one: counted(one.life, one.life.whole))
     return [
         *found,
-        _cpu_line("all", passes, tuple(passes[0].cpu.whole)),
+        _cpu_line("all", passes, tuple(passes[0].life.whole.cpu)),
         _cpu_line("shim to API server", passes, COUNTED),
         f"  before the Job {to_job.mean:.1f}{_verdict(to_job.mean <= TARGET_TO_JOB, f'at most {TARGET_TO_JOB:.0f}')}",
         f"  whole life {whole.mean:.1f}{_verdict(whole.mean <= TARGET_WHOLE, f'at most {TARGET_WHOLE:.0f}')}",
@@ -184,17 +189,19 @@ def _cpu_lines(passes: Sequence[Pass]) -> list[str]:
 
 
 def _cpu_line(title: str, passes: Sequence[Pass], names: Sequence[str]) -> str:
-    to_job = _of(passes, lambda one: _milliseconds(one, one.cpu.to_job, names)).text(digits=1)
-    whole = _of(passes, lambda one: _milliseconds(one, one.cpu.whole, names)).text(digits=1)
-    base_to_job = _of(passes, lambda one: _milliseconds(one, one.baseline_cpu.to_job, names)).mean
-    base_whole = _of(passes, lambda one: _milliseconds(one, one.baseline_cpu.whole, names)).mean
-    return f"  {title:24} {to_job:30} {whole:30} {base_to_job:.1f}, {base_whole:.1f}"
+    to_job = _of(passes, lambda one: milliseconds(one.life, one.life.to_job, names))
+    whole = _of(passes, lambda one: milliseconds(one.life, one.life.whole, names))
+    base_to_job = _of(passes, lambda one: milliseconds(one.baseline, one.baseline.to_job, names))
+    base_whole = _of(passes, lambda one: milliseconds(one.baseline, one.baseline.whole, names))
+    bare = f"{base_to_job.mean:.1f}, {base_whole.mean:.1f}"
+    return f"  {title:24} {to_job.text(digits=1):30} {whole.text(digits=1):30} {bare}"
 
 
-def _counted(one: Pass, cpu: dict[str, float]) -> float:
-    return _milliseconds(one, cpu, COUNTED)
+def counted(life: Life, usage: Usage) -> float:
+    """CPU milliseconds per run of the processes to which the targets apply."""
+    return milliseconds(life, usage, COUNTED)
 
 
-def _milliseconds(one: Pass, cpu: dict[str, float], names: Sequence[str]) -> float:
+def milliseconds(life: Life, usage: Usage, names: Sequence[str]) -> float:
     """CPU milliseconds per run of these processes."""
-    return sum(cpu[name] for name in names) / len(one.burst.latencies) * 1000
+    return sum(usage.cpu[name] for name in names) / len(life.burst.latencies) * 1000

@@ -12,6 +12,7 @@ from temporalio.client import Client
 from campaigns.benchmarks.burst import report
 from campaigns.benchmarks.burst.passes import Bench, Pass, until
 from campaigns.benchmarks.burst.product import interpreter, product
+from campaigns.benchmarks.burst.usage import Meter
 from campaigns.benchmarks.control_plane import ControlPlane, control_plane
 from campaigns.benchmarks.machine import machine
 from campaigns.benchmarks.processes import Process
@@ -70,13 +71,13 @@ async def _passes(
     options: Options, api: KubeClient, plane: ControlPlane, ours: tuple[Process, ...]
 ) -> list[list[Pass]]:
     temporal = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])
-    programs = (*plane.programs, *ours)
-    warm_up = Bench(api, temporal, programs, size=options.bursts[0][0], single=options.single)
+    meter = Meter(api, plane.temporal_metrics, (*plane.programs, *ours))
+    warm_up = Bench(api, temporal, meter, size=options.bursts[0][0], single=options.single)
     _print("warm-up", await warm_up.one_pass(0))
     number = 0
     found: list[list[Pass]] = []
     for size, count in options.bursts:
-        bench = Bench(api, temporal, programs, size=size, single=options.single)
+        bench = Bench(api, temporal, meter, size=size, single=options.single)
         found.append([])
         for _ in range(count):
             number += 1
@@ -86,7 +87,8 @@ async def _passes(
 
 
 def _print(title: str, one: Pass) -> None:
-    print(f"{title}: {one.burst.rate:.1f} Jobs/s, baseline {one.baseline.rate:.1f}", flush=True)
+    ours, baseline = one.life.burst.rate, one.baseline.burst.rate
+    print(f"{title}: {ours:.1f} Jobs/s, baseline {baseline:.1f}", flush=True)
 
 
 async def install(api: KubeClient) -> None:

@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
-from campaigns.benchmarks.burst.passes import Burst, LifeCpu, Pass
+from campaigns.benchmarks.burst.passes import Burst, Life, Pass
 from campaigns.benchmarks.burst.report import COUNTED, lines
-from campaigns.benchmarks.burst.requests import parse_requests
+from campaigns.benchmarks.burst.requests import parse_calls, parse_requests
+from campaigns.benchmarks.burst.usage import Usage
 from campaigns.benchmarks.statistics import percentile, spread
 
 
@@ -23,27 +24,28 @@ def test_a_spread_has_mean_deviation_and_range() -> None:
     assert spread([2.0]).text() == "2.00"
 
 
-NO_CPU = LifeCpu(dict.fromkeys(COUNTED, 0.0), dict.fromkeys(COUNTED, 0.0))
+NO_CPU = dict.fromkeys(COUNTED, 0.0)
 
 
 def one_pass(*, seconds: float, single: float) -> Pass:
     """A pass of sixty runs that took this many seconds until their Jobs; the baseline took half a
     second."""
-    ours, baseline = Burst((1.0,) * 60, seconds), Burst((0.1,) * 60, 0.5)
-    cpu = LifeCpu({**NO_CPU.to_job, "worker": 0.6}, {**NO_CPU.whole, "worker": 1.2})
+    requests = Counter({"POST jobs": 60, "PATCH inferenceruns/status": 180, "LIST pods": 1})
     return Pass(
-        burst=ours,
+        life=Life(
+            Burst((1.0,) * 60, seconds),
+            Usage({**NO_CPU, "worker": 0.6}),
+            Usage({**NO_CPU, "worker": 1.2}, requests),
+        ),
         single=(single,),
-        baseline=baseline,
+        baseline=Life(
+            Burst((0.1,) * 60, 0.5), Usage(NO_CPU), Usage(NO_CPU, Counter({"POST jobs": 60}))
+        ),
         baseline_single=(0.01,),
         ends=(0.5,) * 60,
         job_ends=(0.4,) * 60,
         baseline_job_ends=(0.3,) * 60,
-        cpu=cpu,
-        baseline_cpu=NO_CPU,
         events=(12,) * 60,
-        requests=Counter({"POST jobs": 60, "PATCH inferenceruns/status": 180, "LIST pods": 1}),
-        baseline_requests=Counter({"POST jobs": 60}),
     )
 
 
@@ -65,6 +67,17 @@ apiserver_request_total{code="200",resource="leases",subresource="",verb="PATCH"
 
 def test_requests_are_counted_by_verb_and_resource_without_watches_and_leases() -> None:
     assert parse_requests(METRICS) == {"POST jobs": 4, "PATCH inferenceruns/status": 20}
+
+
+CALLS = """
+service_requests{namespace="default",operation="StartWorkflowExecution",service_name="frontend"} 60
+service_requests{namespace="default",operation="RecordActivityTaskStarted",service_name="history"} 9
+service_errors{namespace="default",operation="StartWorkflowExecution",service_name="frontend"} 9
+"""
+
+
+def test_the_calls_that_the_frontend_of_temporal_answered_are_counted() -> None:
+    assert parse_calls(CALLS) == {"StartWorkflowExecution": 60}
 
 
 @pytest.mark.parametrize(
