@@ -5,16 +5,11 @@ Cached runs are trimmed. A run under way is kept for months, with a contract of 
 kilobytes, and finished runs are kept as well. Its spec can no longer change except for two fields,
 and of its status the shim writes only why it waits, its progress and `observedGeneration`. Runs are
 found by terms, so that no event costs more because many runs have finished.
-
-New runs do not wait for the list, which takes a minute with tens of thousands of runs: until it is
-complete, another request shows those that have no phase, and a watch what becomes of them. They
-are cached early, and the list and its watch remain what decides.
 """
 
 import asyncio
 import json
 from collections.abc import Callable
-from contextlib import aclosing, suppress
 from typing import Final
 
 from control.informer import Key, Listener
@@ -23,13 +18,12 @@ from control.namespaced_informers import NamespacedInformers
 from control.survival import surviving
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.decoding import Page
-from inferrun.kube.errors import Invalid, PageTooLarge
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS, Object, status_of
 from inferrun.reasons import Phase
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
+from operator_shim.run_preview import RunPreview
 from operator_shim.run_terms import is_schedule, terms_of
 
 CONTRACT: Final = "e30="
@@ -134,15 +128,6 @@ class SharedParts:
         return self._parts.setdefault(json.dumps(part), part)
 
 
-SELECT_NEW: Final = "status.phase="
-"""The field selector of the runs that no shim has accepted."""
-
-SELECT_UNFINISHED: Final = "status.phase!=,status.phase!=Succeeded,status.phase!=Failed"
-"""That of the runs that were accepted and have not ended."""
-
-PREVIEW_PAUSE: Final = 1.0
-"""Seconds after which new runs are looked for again when their watch has ended."""
-
 Inspector = Callable[[Object | None, Object], None]
 """Called with a run as it was cached, None if it was not, and as it arrived: whole. Must not block
 or change them.
@@ -196,52 +181,18 @@ class RunWatch(NamespacedInformers):
         return run if run is not None and run["metadata"]["uid"] == ref.uid else None
 
     async def _preview_until_listed(self, place: str | None) -> None:
-        previewing = asyncio.create_task(self._preview_new(place))
+        preview = RunPreview(
+            self._api, place, show=self.preview, is_room_limited=self._is_room_limited
+        )
+        previewing = asyncio.create_task(preview.run())
         try:
             await self.until_listed(place)
         finally:
             previewing.cancel()
             await asyncio.gather(previewing, return_exceptions=True)
 
-    async def _preview_new(self, place: str | None) -> None:
-        """Show the runs that have no phase or are created now, and what becomes of them."""
-        shown, is_counted = set[str](), dict[str, bool]()
-
-        async def show(run: Object) -> None:
-            namespace = run["metadata"]["namespace"]
-            if self._defaults().max_active_runs_per_namespace and namespace not in is_counted:
-                # the room for a new run is known only with those that take it
-                is_counted[namespace] = False
-                with suppress(PageTooLarge):
-                    for other in (await self._select(SELECT_UNFINISHED, namespace)).items:
-                        self.preview(other)
-                    is_counted[namespace] = True
-            if is_counted.get(namespace, True):
-                shown.add(run["metadata"]["uid"])
-                self.preview(run)
-
-        while True:
-            with surviving("the search for new runs", about=place):
-                try:
-                    page = await self._select(SELECT_NEW, place)
-                except (Invalid, PageTooLarge):  # an older definition; thousands without a phase
-                    return
-                for run in page.items:
-                    await show(run)
-                watch = self._api.watch(RUNS, place, version=page.version)
-                async with aclosing(watch):  # type: ignore[type-var]  # a generator, typed by its interface
-                    async for kind, run in watch:
-                        if kind == "ADDED" or (
-                            kind == "MODIFIED" and run["metadata"]["uid"] in shown
-                        ):
-                            await show(run)
-            await asyncio.sleep(PREVIEW_PAUSE)
-
-    async def _select(self, selector: str, place: str | None) -> Page:
-        """The runs that a field selector selects, from the API server's memory: it may be a moment
-        behind etcd, from which it would have to read all runs. Raises KubeError.
-        """
-        return await self._api.page(RUNS, place, resourceVersion="0", fieldSelector=selector)
+    def _is_room_limited(self) -> bool:
+        return bool(self._defaults().max_active_runs_per_namespace)
 
     def _take(self, run: Object) -> Object:
         metadata = run["metadata"]

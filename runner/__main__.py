@@ -35,7 +35,7 @@ from runner.errors import CommitUnclear, DeadlineReached, Stopped, first_error
 from runner.network import spans
 from runner.network.tls import trust
 from runner.program.execution import execute
-from runner.program.process_tuning import take_long_turns
+from runner.program.process_tuning import use_batch_scheduling
 from runner.program.progress_log import ProgressLog
 from runner.program.termination_message import failure, write_result
 from runner.settings import Settings, read_settings, settings_for_failures
@@ -129,7 +129,7 @@ def main() -> NoReturn:
             )
             watchdog.daemon = True
             watchdog.start()
-        take_long_turns()
+        use_batch_scheduling()
         uvloop.run(_run(process))
     except BaseException as error:  # noqa: BLE001  the top level of the process
         process.fail(error)

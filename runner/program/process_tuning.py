@@ -1,5 +1,4 @@
-"""What Python and Linux do for programs that answer people, and what a small request would pay
-for."""
+"""Settings of the process that favor throughput: nobody waits for a single request of a batch."""
 
 import gc
 import os
@@ -20,12 +19,13 @@ def collect_rarely() -> None:
     gc.set_threshold(_COLLECTED_AFTER)
 
 
-def take_long_turns() -> None:
-    """Ask Linux not to interrupt this thread, nor those that it starts, for another of them.
+def use_batch_scheduling() -> None:
+    """Have Linux schedule this thread, and those that it starts, as batch work: a thread that wakes
+    up does not preempt another.
 
-    Otherwise each response wakes the thread of the HTTP client, which interrupts Python only to
-    wait for its lock: an eighth of the time of a small request on one core (measured). A sandbox
-    may refuse it.
+    Otherwise each response wakes the thread of the HTTP client, which preempts Python's only to
+    wait for the interpreter's lock. That takes an eighth of the CPU time of a small request on one
+    core (measured). A sandbox may refuse it.
     """
     if hasattr(os, "SCHED_BATCH"):  # Linux
         with suppress(OSError):

@@ -155,7 +155,8 @@ class SpooledChunk:
 
 
 KEPT_BYTES: Final = 256 * MIB
-"""The most bytes of stored files that are kept to be joined: more would have to be read again."""
+"""About the most bytes of stored files that are kept to be joined. The others are read again from
+the store."""
 
 
 class Spool:
@@ -188,19 +189,16 @@ class Spool:
             raise OutputError(self._foreign) from error
 
     def keep(self, name: str, draft: Draft) -> None:
-        """Keep a file that has been stored under a name, if there is room."""
+        """Keep a file that has been stored under this name, if there is room."""
         if draft.size > self._room:
             return
         self._room -= draft.size
         self._kept[name] = draft.path.rename(f"{draft.path}.kept")
 
     def taken(self, name: str) -> Path | None:
-        """Return the file that was kept under a name, which the caller deletes; None if none
-        was."""
-        path = self._kept.pop(name, None)
-        if path is not None:
-            self._room += path.stat().st_size
-        return path
+        """Return the file that was kept under this name, which is the caller's to delete; None if
+        there is none."""
+        return self._kept.pop(name, None)
 
     def close(self) -> None:
         """Delete what is not committed. A thread that a cancelled call has left behind may still be

@@ -170,7 +170,7 @@ def start_shim(
     temporal: Client,
 ) -> StartShim:
     """Starts a shim for one namespace, or for `watched`, and returns once it has listed its
-    runs, or at once with a client `through` which it is to reach the API server."""
+    runs; at once if it is given a client, `through` which it reaches the API server."""
 
     @asynccontextmanager
     async def started(

@@ -6,28 +6,44 @@ import sys
 
 import pytest
 
-THREADS = """
-import os, threading
-from runner.program.process_tuning import take_long_turns
-take_long_turns()
-threading.Thread(target=lambda: print(os.sched_getscheduler(threading.get_native_id()))).start()
+from runner.program.process_tuning import use_batch_scheduling
+
+EXCHANGE = """
+import asyncio, os
+import ry
+from runner.program.process_tuning import use_batch_scheduling
+
+async def main():
+    try:
+        await ry.Client().fetch("http://127.0.0.1:1")
+    except ry.ReqwestError:
+        pass
+    threads = {}
+    for thread in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{thread}/comm") as name:
+            threads[name.read().strip()] = os.sched_getscheduler(int(thread))
+    assert any("tokio" in name for name in threads), threads
+    assert set(threads.values()) == {os.SCHED_BATCH}, threads
+
+use_batch_scheduling()
+asyncio.run(main())
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
-def test_threads_do_not_interrupt_each_other() -> None:
-    found = subprocess.run([sys.executable, "-c", THREADS], stdout=subprocess.PIPE, check=True)
-    assert int(found.stdout) == os.SCHED_BATCH
+def test_the_threads_of_the_http_client_do_not_preempt_python() -> None:
+    subprocess.run([sys.executable, "-c", EXCHANGE], check=True)
 
 
-REFUSED = """
-import os
-def refuse(*given): raise PermissionError(1, "refused")
-os.sched_setscheduler = refuse
-from runner.program.process_tuning import take_long_turns
-take_long_turns()
-"""
+def test_a_sandbox_may_refuse_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[int]()
 
+    def refuse(process: int, *_: object) -> None:
+        asked.append(process)
+        raise PermissionError(1, "refused")
 
-def test_a_sandbox_may_refuse_it() -> None:
-    subprocess.run([sys.executable, "-c", REFUSED], check=True)
+    monkeypatch.setattr(os, "sched_setscheduler", refuse, raising=False)
+    monkeypatch.setattr(os, "SCHED_BATCH", 3, raising=False)
+    monkeypatch.setattr(os, "sched_param", int, raising=False)
+    use_batch_scheduling()
+    assert asked == [0]
