@@ -31,6 +31,14 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(statistics.fmean(values), deviation, min(values), max(values), len(values))
 
 
+def summary(values: Sequence[float], *, digits: int) -> str:
+    """`3.1 (3.0 to 3.4)`: median, minimum and maximum; of one value, the value."""
+    median = f"{statistics.median(values):.{digits}f}"
+    if len(values) == 1:
+        return median
+    return f"{median} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """The nearest-rank percentile: the smallest value that is not exceeded by this share (0 to 1)
     of the values."""

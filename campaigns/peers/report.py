@@ -8,6 +8,7 @@ from typing import Final
 
 from campaigns.benchmarks.machine import machine
 from campaigns.benchmarks.runner.finding import MISSED
+from campaigns.benchmarks.statistics import summary
 from campaigns.peers.measuring import Measured
 from campaigns.peers.peers import CLIENTS, FLOOR, PRODUCT
 from campaigns.peers.run import WITHOUT, Findings
@@ -231,14 +232,6 @@ def ratios_of(mine: Sequence[Measured], theirs: Sequence[Measured]) -> list[floa
     return [
         one.cpu_per_record / other.cpu_per_record for one, other in zip(mine, theirs, strict=False)
     ]
-
-
-def summary(values: Sequence[float], *, digits: int) -> str:
-    """`3.1 (3.0 to 3.4)`: median, minimum and maximum; of one value, the value."""
-    median = f"{statistics.median(values):.{digits}f}"
-    if len(values) == 1:
-        return median
-    return f"{median} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -2,16 +2,18 @@
 the description of the machine."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
 from typing import Final
 
 from campaigns.benchmarks.burst.beside import SIZE, Findings
 from campaigns.benchmarks.burst.krateo import KRATEO, RECONCILES, Turn
 from campaigns.benchmarks.burst.passes import CONCURRENT_CREATES, Life, Pass
+from campaigns.benchmarks.burst.report import milliseconds
 from campaigns.benchmarks.burst.usage import Usage
 from campaigns.benchmarks.machine import machine
 from campaigns.benchmarks.runner.finding import MISSED
+from campaigns.benchmarks.statistics import summary
 
 WITHOUT: Final = "not measured"
 FEW: Final = 0.05
@@ -28,8 +30,6 @@ _INTRODUCTION: Final = (
     "from its repository, it executes the same manifests in turns with the product, on the same servers, with "
     f"{RECONCILES} reconciles (by default one). Whichever is not measured is stopped."
 )
-
-Value = Callable[[Life], float]
 
 
 def page(findings: Findings) -> str:
@@ -58,57 +58,61 @@ def page(findings: Findings) -> str:
 
 
 def _beside(findings: Findings) -> list[str]:
-    ours, theirs = [one.life for one in findings.passes], [one.life for one in findings.turns]
-    single = _both(findings, lambda one: statistics.median(one.single))
     return [
         "## Beside Krateo's controller",
         "",
         "| | inferrun | Krateo's controller | ratio | target |",
         "| --- | --- | --- | --- | --- |",
-        _row("Jobs per second", ours, theirs, lambda one: one.burst.rate, least=LEAST_RATE),
+        _row(findings, "Jobs per second", lambda one: one.life.burst.rate, least=LEAST_RATE),
         _row(
+            findings,
             "from apply to Job, median, s",
-            ours,
-            theirs,
-            lambda one: statistics.median(one.burst.latencies),
+            lambda one: statistics.median(one.life.burst.latencies),
             digits=2,
             most=MOST_LATENCY,
         ),
-        f"| a single run, from apply to Job, s | {single[0]} | {single[1]} | | |",
-        _row("CPU until the statuses name the Jobs, ms a run", ours, theirs, _all_to_job),
-        _row("CPU of a whole life, ms a run", ours, theirs, _all_whole),
+        _row(
+            findings,
+            "a single run, from apply to Job, s",
+            lambda one: statistics.median(one.single),
+            digits=3,
+        ),
+        _row(
+            findings,
+            "CPU until the statuses name the Jobs, ms a run",
+            lambda one: _ms(one.life, one.life.to_job, one.life.to_job.cpu),
+        ),
+        _row(
+            findings,
+            "CPU of a whole life, ms a run",
+            lambda one: _ms(one.life, one.life.whole, one.life.whole.cpu),
+        ),
         "",
-        "Krateo's controller polls, by default every five minutes: its whole lives have no ends, because it has not noticed them.",
+        "Krateo's controller learns of ends by polling, every five minutes by default, so its whole lives lack what it does then.",
         "",
     ]
 
 
-def _both(findings: Findings, value: Callable[[Pass | Turn], float]) -> tuple[str, str]:
-    ours, theirs = ([value(one) for one in of] for of in (findings.passes, findings.turns))
-    return _middle(ours, digits=3), _middle(theirs, digits=3) if theirs else WITHOUT
-
-
 def _row(
+    findings: Findings,
     title: str,
-    ours: Sequence[Life],
-    theirs: Sequence[Life],
-    value: Value,
+    value: Callable[[Pass | Turn], float],
     *,
     digits: int = 1,
     least: float | None = None,
     most: float | None = None,
 ) -> str:
-    first, second = [value(one) for one in ours], [value(one) for one in theirs]
-    if not second:
-        return f"| {title} | {_middle(first, digits=digits)} | {WITHOUT} | | |"
-    ratios = [one / other for one, other in zip(first, second, strict=True)]
+    ours, theirs = ([value(one) for one in of] for of in (findings.passes, findings.turns))
+    if not theirs:
+        return f"| {title} | {summary(ours, digits=digits)} | {WITHOUT} | | |"
+    ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
     ratio, target = statistics.median(ratios), ""
     if least is not None:
         target = f"at least {least}" + ("" if ratio >= least else MISSED)
     if most is not None:
         target = f"at most {most}" + ("" if ratio <= most else MISSED)
-    cells = [_middle(first, digits=digits), _middle(second, digits=digits)]
-    return f"| {title} | {' | '.join(cells)} | {_middle(ratios, digits=2)} | {target} |"
+    cells = [summary(ours, digits=digits), summary(theirs, digits=digits)]
+    return f"| {title} | {' | '.join(cells)} | {summary(ratios, digits=2)} | {target} |"
 
 
 def _processes(findings: Findings) -> list[str]:
@@ -119,9 +123,8 @@ def _processes(findings: Findings) -> list[str]:
     return [
         "## CPU time, ms a run",
         "",
-        "Until the status of every run names its Job, and of whole lives. *Idle* is what the processes use in as much time as the",
-        "whole lives take when there is nothing to do, and part of them. *Objects only* are the same ConfigMaps, Jobs and Pods,",
-        "created directly.",
+        "Until the status of every run names its Job, and of whole lives. *Idle* is the part of these that is used in the same",
+        "time when there is nothing to do. *Objects only* are the same ConfigMaps, Jobs and Pods, created directly.",
         "",
         "| process | inferrun, to Job | whole | idle | Krateo's, to Job | whole | objects only, whole |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -192,22 +195,6 @@ def _calls_of(name: str) -> Callable[[Usage], int]:
     return lambda usage: usage.calls[name]
 
 
-def _all_to_job(life: Life) -> float:
-    return _ms(life, life.to_job, tuple(life.to_job.cpu))
-
-
-def _all_whole(life: Life) -> float:
-    return _ms(life, life.whole, tuple(life.whole.cpu))
-
-
-def _ms(life: Life, usage: Usage, names: Sequence[str]) -> float:
-    """CPU milliseconds per run of these processes."""
-    return 1000 * sum(usage.cpu.get(name, 0.0) for name in names) / len(life.burst.latencies)
-
-
-def _middle(values: Sequence[float], *, digits: int) -> str:
-    """`14.2 (13.8 to 14.7)`; of one measurement `14.2`."""
-    middle = f"{statistics.median(values):.{digits}f}"
-    if len(values) == 1:
-        return middle
-    return f"{middle} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+def _ms(life: Life, usage: Usage, names: Iterable[str]) -> float:
+    """CPU milliseconds per run of those of the processes that were running."""
+    return milliseconds(life, usage, [name for name in names if name in usage.cpu])

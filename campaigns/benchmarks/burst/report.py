@@ -87,15 +87,15 @@ def values(passes: Sequence[Pass]) -> dict[str, Any]:  # Any: JSON
                 "jobEndSeconds": list(one.job_ends),
                 "baselineJobEndSeconds": list(one.baseline_job_ends),
                 "historyEvents": list(one.events),
-                "life": used(one.life),
-                "baselineLife": used(one.baseline),
+                "life": _used(one.life),
+                "baselineLife": _used(one.baseline),
             }
             for one in passes
         ],
     }
 
 
-def used(life: Life) -> dict[str, Any]:  # Any: JSON
+def _used(life: Life) -> dict[str, Any]:  # Any: JSON
     """What the lives of a burst have used."""
     return {
         name: {"cpuSeconds": usage.cpu, "requests": usage.requests, "calls": usage.calls}
@@ -107,7 +107,7 @@ def _row(number: int, one: Pass) -> str:
     return (
         f"{number:4}   {_median(one):8.2f}  {_p95(one):8.2f}  {_rate(one):8.1f}   {_baseline_rate(one):11.1f}   "
         f"{_ratio(one):9.1f}   {_single(one):8.3f}   {_baseline_single(one):13.3f}   "
-        f"{counted(one.life, one.life.whole):6.1f}   {counted(one.life, one.life.to_job):6.1f}"
+        f"{_counted(one.life, one.life.whole):6.1f}   {_counted(one.life, one.life.to_job):6.1f}"
     )
 
 
@@ -177,8 +177,8 @@ def _cpu_lines(passes: Sequence[Pass]) -> list[str]:
     found = [f"  {'':24} {'until the Job':30} {'whole life':30} baseline until the Job, whole"]
     for name in passes[0].life.whole.cpu:
         found.append(_cpu_line(name, passes, (name,)))
-    to_job = _of(passes, lambda one: counted(one.life, one.life.to_job))
-    whole = _of(passes, lambda one: counted(one.life, one.life.whole))
+    to_job = _of(passes, lambda one: _counted(one.life, one.life.to_job))
+    whole = _of(passes, lambda one: _counted(one.life, one.life.whole))
     return [
         *found,
         _cpu_line("all", passes, tuple(passes[0].life.whole.cpu)),
@@ -197,7 +197,7 @@ def _cpu_line(title: str, passes: Sequence[Pass], names: Sequence[str]) -> str:
     return f"  {title:24} {to_job.text(digits=1):30} {whole.text(digits=1):30} {bare}"
 
 
-def counted(life: Life, usage: Usage) -> float:
+def _counted(life: Life, usage: Usage) -> float:
     """CPU milliseconds per run of the processes to which the targets apply."""
     return milliseconds(life, usage, COUNTED)
 

@@ -1,17 +1,21 @@
 """What the processes and the servers have done since a moment: CPU time by process, and the
 requests that the API server and Temporal have answered."""
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 import httpx
 
 from campaigns.benchmarks.burst.requests import Requests, parse_calls, read_requests
 from campaigns.benchmarks.processes import Process
 from inferrun.kube.client import KubeClient
+
+PUBLISHED_SECONDS: Final = 1.2
+"""Temporal publishes its counters once a second: calls were there after 0.2 to 0.9 s (server 1.29.1)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class Usage:
 
 @dataclass(frozen=True)
 class Meter:
-    """Reads CPU times and counters; its own requests for them are in neither."""
+    """Reads CPU times and counters; its own requests for them are in neither. The calls to Temporal
+    are those until PUBLISHED_SECONDS after the rest."""
 
     api: KubeClient
     temporal_metrics: str
@@ -46,7 +51,7 @@ class Meter:
 
     async def start(self) -> Usage:
         """What was used so far."""
-        requests, calls = await read_requests(self.api), await self._calls()
+        calls, requests = await self._calls(), await read_requests(self.api)
         return Usage(self._cpu(), requests, calls, time.monotonic())
 
     async def since(self, begun: Usage) -> Usage:
@@ -54,13 +59,14 @@ class Meter:
         cpu, seconds = self._cpu(), time.monotonic() - begun.seconds
         requests, calls = await read_requests(self.api), await self._calls()
         return Usage(
-            {name: seconds - begun.cpu[name] for name, seconds in cpu.items()},
+            {name: used - begun.cpu[name] for name, used in cpu.items()},
             requests - begun.requests,
             calls - begun.calls,
             seconds,
         )
 
     async def _calls(self) -> Requests:
+        await asyncio.sleep(PUBLISHED_SECONDS)
         async with httpx.AsyncClient() as client:
             return parse_calls((await client.get(self.temporal_metrics)).text)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.benchmarks.statistics import summary
 from campaigns.peers import meter
 from campaigns.peers.comparison import Comparison, compare
 from campaigns.peers.measuring import Measured
@@ -22,7 +23,7 @@ from campaigns.peers.records import (
     prediction_of,
     values_of,
 )
-from campaigns.peers.report import page, ratios_of, summary
+from campaigns.peers.report import page, ratios_of
 from campaigns.peers.results import results_of
 from campaigns.peers.run import WITHOUT, Findings, Options
 from campaigns.peers.works import FAULTY, SMALLEST, WORKS, Work, faults_of
