@@ -18,7 +18,6 @@ from temporalio import activity
 
 from activities.submitted_runs import SubmittedRuns
 from control.cluster.events import EventRecorder
-from control.launches.launch_blocked import LaunchBlocked, not_admitted
 from control.schedules.children import backfilled_run
 from control.survival import trying_each
 from inferrun import wellknown
@@ -26,6 +25,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NOT_ADMITTED, AlreadyExists
 from inferrun.kube.objects import RUNS, name_of
 from inferrun.kube.runs import RunStore
+from inferrun.launches.launch_blocked import LaunchBlocked, not_admitted
 from inferrun.names import scheduled_run_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus

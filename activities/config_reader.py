@@ -6,8 +6,6 @@ from pydantic import ValidationError
 
 from control.cluster.granted import may_refer
 from control.launches.diagnosis import CREATE_IT
-from control.launches.launch_blocked import LaunchBlocked
-from control.launches.snapshot import Snapshot
 from control.trust.allowed import disallowed
 from control.trust.grants import refusal
 from inferrun import wellknown
@@ -15,6 +13,8 @@ from inferrun.fields.problems import describe, parse_problems
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.objects import CONFIGS, unreadable_because
+from inferrun.launches.launch_blocked import LaunchBlocked
+from inferrun.launches.snapshot import Snapshot
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config
 from inferrun.resources.validation import config_problems

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Final
 
 from activities.config_reader import ConfigReader
-from control.launches.input_run import (
+from inferrun.contract import InputRun
+from inferrun.kube.runs import RunStore
+from inferrun.launches.input_run import (
     InputReference,
     cycle,
     input_reference,
@@ -13,9 +15,7 @@ from control.launches.input_run import (
     noting,
     seen_of,
 )
-from control.launches.launch_blocked import LaunchBlocked
-from inferrun.contract import InputRun
-from inferrun.kube.runs import RunStore
+from inferrun.launches.launch_blocked import LaunchBlocked
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 

@@ -14,16 +14,17 @@ from control.cluster.config_maps import ConfigMaps
 from control.cluster.job_marks import make_room_for_pod, mark_limited, start_job
 from control.cluster.job_objects import read_log
 from control.cluster.signers import Signatures
-from control.launches import pod_state
-from control.launches.launch_blocked import LaunchBlocked, not_admitted
 from control.launches.launch_report import LaunchObjects
-from control.launches.manifests import CONTAINER
-from control.launches.snapshot import Snapshot
 from control.trust.identity import Installation
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NOT_ADMITTED, KubeError
 from inferrun.kube.objects import Object, name_of
 from inferrun.kube.runs import RunStore
+from inferrun.launches import pod_state
+from inferrun.launches.launch_blocked import LaunchBlocked, not_admitted
+from inferrun.launches.manifests import CONTAINER
+from inferrun.launches.snapshot import Snapshot
+from inferrun.launches.verdict import VerdictKind
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.resources.status import LOG_LIMIT
@@ -31,7 +32,7 @@ from inferrun.run_status import status_after
 from inferrun.runner_report import last_messages
 from inferrun.text import one_line
 from workflows import activity_options
-from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
+from workflows.messages import InspectInput, LaunchReport, LaunchStage
 from workflows.timing import ACTIVITIES
 
 

@@ -26,23 +26,24 @@ from control.cluster.config_maps import ConfigMaps, is_start_of, read_from_job
 from control.cluster.events import EventRecorder
 from control.cluster.job_marks import make_room, start_job
 from control.cluster.signers import Signatures
-from control.launches import launch_results, manifests
-from control.launches.compilation import compile_run, compile_with_model
-from control.launches.input_run import input_reference, noting, pinned_input_run, seen_in
-from control.launches.launch_blocked import PATIENT_TRIES, LaunchBlocked, name_taken, not_admitted
+from control.launches import launch_results
 from control.launches.observation import launch_number
-from control.launches.pod_shape import shape_of_job
-from control.launches.retried_run import missing
-from control.launches.snapshot import CompiledRun, model_status, service_of, waiting_for
 from control.tracing import NO_TRACES, Traces
 from control.trust.identity import Installation
-from control.trust.public_contract import public_contract
-from control.trust.signatures import hash_of
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NOT_ADMITTED, AlreadyExists, Forbidden
 from inferrun.kube.objects import JOBS, Object, controller_of, name_of, uid_of
 from inferrun.kube.runs import RunStore
+from inferrun.launches import manifests
+from inferrun.launches.compilation import compile_run, compile_with_model
+from inferrun.launches.input_run import input_reference, noting, pinned_input_run, seen_in
+from inferrun.launches.launch_blocked import PATIENT_TRIES, LaunchBlocked, name_taken, not_admitted
+from inferrun.launches.pod_shape import shape_of_job
+from inferrun.launches.public_contract import public_contract
+from inferrun.launches.retried_run import missing
+from inferrun.launches.run_texts import hash_of
+from inferrun.launches.snapshot import CompiledRun, model_status, service_of, waiting_for
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, ObjectReference

@@ -7,19 +7,20 @@ from collections.abc import Callable
 
 from control.cluster.config_maps import find_snapshot
 from control.cluster.job_objects import list_events, list_pods_and_others
-from control.launches import pod_state
 from control.launches.launch_report import LaunchObjects, report_on
 from control.launches.pod_end import IsSigner, read_ends
-from control.launches.pod_shape import shape_of_job, split_by_shape
-from control.launches.snapshot import Snapshot
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, Object, controller_of, uid_of
 from inferrun.kube.runs import RunStore
+from inferrun.launches import pod_state
+from inferrun.launches.pod_shape import shape_of_job, split_by_shape
+from inferrun.launches.snapshot import Snapshot
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.timestamps import rfc3339
-from workflows.messages import InspectInput, LaunchReport, LaunchStage, Verdict, VerdictKind
+from workflows.messages import InspectInput, LaunchReport, LaunchStage
 
 
 class LaunchReader:

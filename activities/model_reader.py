@@ -7,8 +7,6 @@ from typing import Final
 
 from control.cluster.granted import may_refer
 from control.kserve_kinds import KServeKinds, missing, not_installed, too_large
-from control.launches.launch_blocked import LaunchBlocked
-from control.launches.snapshot import WantedService
 from control.trust.grants import refusal
 from inferrun.kserve import (
     GROUP,
@@ -24,6 +22,8 @@ from inferrun.kserve.answer import Stored, Unreadable
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.objects import SERVICES, Object, Resource, unreadable_because
+from inferrun.launches.launch_blocked import LaunchBlocked
+from inferrun.launches.snapshot import WantedService
 from inferrun.reasons import Reason
 from inferrun.text import one_line
 

@@ -3,11 +3,11 @@ before its first Job."""
 
 import time
 
-from control.launches.launch_blocked import not_admitted
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NOT_ADMITTED
 from inferrun.kube.objects import NETWORK_POLICIES
+from inferrun.launches.launch_blocked import not_admitted
 
 SECONDS = 60
 """Seconds after which a copy is made again, because the policy may have changed, or the namespace

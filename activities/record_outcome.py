@@ -23,8 +23,6 @@ from activities.publish_status import result_of_update
 from control.cluster.config_maps import find_snapshot
 from control.cluster.events import EventRecorder
 from control.cluster.job_marks import set_time_to_live
-from control.launches.launch_blocked import LaunchBlocked
-from control.launches.snapshot import Snapshot, at_the_end, drift
 from control.schedules.children import schedule_of
 from control.temporal_calls import notify_submitter
 from control.tracing import NO_TRACES, Traces
@@ -35,6 +33,9 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS
 from inferrun.kube.runs import RunStore
+from inferrun.launches.launch_blocked import LaunchBlocked
+from inferrun.launches.snapshot import Snapshot, at_the_end, drift
+from inferrun.launches.verdict import Produced
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import AutoDeletePolicy, InferenceRun, InferenceRunStatus
 from inferrun.run_defaults import Defaults
@@ -42,7 +43,7 @@ from inferrun.run_ref import RunRef
 from inferrun.run_status import ended_status
 from inferrun.timestamps import parse
 from workflows import activity_options, messages
-from workflows.messages import Produced, RecordInput, StatusResult
+from workflows.messages import RecordInput, StatusResult
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from temporalio import activity
 from activities.launch_reader import LaunchReader
 from control.cluster.job_marks import mark_stopped
 from control.cluster.job_objects import list_events, list_pods_and_orphans
-from control.launches import job_state, pod_state
+from control.launches import job_state
 from control.launches.diagnosis import diagnose
 from control.launches.launch_report import LaunchObjects, has_run
 from control.launches.observation import event_subject
@@ -32,16 +32,12 @@ from control.survival import trying_each
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object, name_of, status_of, uid_of
 from inferrun.kube.runs import RunStore
+from inferrun.launches import pod_state
+from inferrun.launches.retry_policy import success_of
+from inferrun.launches.verdict import VerdictKind
 from inferrun.timestamps import parse
 from workflows import activity_options
-from workflows.messages import (
-    LaunchReport,
-    LaunchStage,
-    StopLaunchInput,
-    StopLaunchResult,
-    VerdictKind,
-)
-from workflows.retry_policy import success_of
+from workflows.messages import LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult
 from workflows.timing import ACTIVITIES
 
 PATIENT_STOPS = 4

@@ -20,7 +20,6 @@ from activities.schedule_actions import ScheduleActions
 from activities.schedule_children import list_children
 from activities.submission_history import SubmissionHistory
 from control.cluster.events import EventRecorder
-from control.launches.launch_blocked import PATIENT_TRIES, not_admitted
 from control.runs.submissions import adopted, rejected, submission_status, submitted_run
 from control.schedules.account import is_accounted, is_nominal_time, missed_because
 from control.schedules.children import in_progress, overlapping, scheduled_run
@@ -30,6 +29,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import RUNS, Object, name_of
 from inferrun.kube.runs import RunStore
+from inferrun.launches.launch_blocked import PATIENT_TRIES, not_admitted
 from inferrun.reasons import Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
 from inferrun.run_defaults import Defaults

@@ -17,6 +17,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NOT_ADMITTED, NotFound
 from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
+from inferrun.launches.run_clock import timeout_of
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import Progress, progress_of
@@ -29,7 +30,6 @@ from workflows.messages import (
     SpecResult,
     SubmissionStatus,
 )
-from workflows.run_clock import timeout_of
 
 
 class SubmittedRuns:

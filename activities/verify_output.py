@@ -12,16 +12,18 @@ from control.cluster.config_maps import ConfigMaps
 from control.cluster.job_marks import make_room, make_room_for_pod, mark_ended, start_job
 from control.cluster.job_objects import list_pods_and_others
 from control.cluster.signers import Signatures
-from control.launches import job_state, manifests, pod_state
-from control.launches.launch_blocked import LaunchBlocked
-from control.launches.pod_shape import set_aside, shape_of_job
-from control.launches.snapshot import CompiledRun, Snapshot
-from control.launches.verdict import init_failure
+from control.launches import job_state
 from control.trust.identity import Installation
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NOT_ADMITTED, AlreadyExists, Invalid, KubeError
 from inferrun.kube.objects import JOBS, PODS, Object, condition_of, controller_of, name_of, uid_of
 from inferrun.kube.runs import RunStore, Written
+from inferrun.launches import manifests, pod_state
+from inferrun.launches.judgement import init_failure
+from inferrun.launches.launch_blocked import LaunchBlocked
+from inferrun.launches.pod_shape import set_aside, shape_of_job
+from inferrun.launches.snapshot import CompiledRun, Snapshot
+from inferrun.launches.verification_timing import VERIFICATION
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_status import status_after
@@ -29,7 +31,6 @@ from inferrun.runner_report import OutputFinding, OutputState, parse_report
 from inferrun.text import one_line
 from workflows import activity_options
 from workflows.messages import VerifyInput, VerifyResult
-from workflows.timing import VERIFICATION
 
 
 class OutputVerifier:

@@ -25,6 +25,7 @@ from control.survival import surviving
 from inferrun import wellknown
 from inferrun.kube.objects import Object, annotations_of, status_of
 from inferrun.kube.runs import RunStore
+from inferrun.launches.run_clock import timeout_of
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
@@ -35,7 +36,6 @@ from operator_shim.run_loop import RunLoop
 from operator_shim.run_plan import CORRECTABLE, News
 from operator_shim.run_terms import is_schedule
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
-from workflows.run_clock import timeout_of
 from workflows.run_progress import RunProgress
 
 logger = logging.getLogger(__name__)

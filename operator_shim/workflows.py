@@ -31,6 +31,7 @@ from control.temporal_calls import (
 from control.tracing import NO_TRACES, Traces
 from control.work_queue import BACKOFF
 from inferrun import wellknown
+from inferrun.launches.run_clock import timeout_of
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
@@ -39,7 +40,6 @@ from inferrun.text import code_span, shell_command
 from inferrun.timestamps import rfc3339
 from workflows import messages
 from workflows.messages import CleanupInput, RunInput, SpecChanged
-from workflows.run_clock import timeout_of
 
 LIST_TIMEOUT: Final = timedelta(seconds=10)
 """Time limit of each page; a page of a large visibility store takes longer than other requests."""

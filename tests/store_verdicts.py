@@ -10,9 +10,9 @@ from inferrun.fields.problems import describe
 from inferrun.plugins import ColumnSelection, ContractError, Limits, RunnerError, StoreContext
 from inferrun.resources import parse_config
 from inferrun.resources.validation import config_problems
-from runner.contract_file import only_label
-from runner.registry import Registry
-from runner.stores.services import RunnerServices
+from inferrun_runner.contract_file import only_label
+from inferrun_runner.registry import Registry
+from inferrun_runner.stores.services import RunnerServices
 from tests.store_objects import COMPLETE, StoreObject
 
 MODEL = {"modelUrl": "http://iris-predictor.models/v2/models/iris/infer"}

@@ -1,5 +1,5 @@
-"""Resolves the dependencies declared in pyproject.toml into requirements/*.txt, with versions and
-hashes but without registry addresses.
+"""Resolves the declared dependencies into requirements/*.txt, with versions and hashes but without
+registry addresses.
 
 Versions that are locked already are kept while they satisfy pyproject.toml; `--upgrade` picks the
 newest ones.
@@ -13,9 +13,19 @@ from collections.abc import Sequence
 from tools.devcluster.layout import CHECKOUT
 from tools.devcluster.venv import uv_program
 
-WITH_LIBRARY = ("control", "runner", "dev")
-"""Groups that are locked together with the dependencies of the library itself, because they are
-installed beside it."""
+LIBRARY, RUNNER = "pyproject.toml", "inferrun_runner/pyproject.toml"
+
+BESIDE = {
+    "control": (LIBRARY,),
+    "runner": (LIBRARY, RUNNER),
+    "local": (LIBRARY, RUNNER),
+    "dev": (LIBRARY, RUNNER),
+}
+"""What is locked together with the dependencies of these distributions, because it is installed
+beside them."""
+
+OF_GROUP = {"runner": (), "local": ("--extra", "local")}
+"""What is locked besides, if it is not the group of that name."""
 
 ALONE = ("build", "bootstrap", "kserve-server", "triton-client", "node")
 """Groups that are installed before the library or without it."""
@@ -26,18 +36,16 @@ PYTHON = "3.11"
 
 def lock_command(group: str, *, uv: str, upgrade: bool) -> list[str]:
     """The command that writes the lock file of a dependency group."""
-    source = ["pyproject.toml"] if group in WITH_LIBRARY else []
+    own = OF_GROUP.get(group, ("--group", group))
     command = [
-        uv,
-        "pip",
-        "compile",
-        *source,
-        "--group",
-        group,
+        *(uv, "pip", "compile"),
+        *BESIDE.get(group, ()),
+        *own,
         "--output-file",
         f"requirements/{group}.txt",
     ]
     command += ["--quiet", "--generate-hashes", "--no-emit-index-url", "--no-emit-find-links"]
+    command += ["--no-emit-package", "inferrun", "--no-emit-package", "inferrun-runner"]
     command += ["--python-version", PYTHON, "--custom-compile-command", "make lock"]
     return [*command, "--upgrade"] if upgrade else command
 
@@ -48,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--upgrade", action="store_true", help="pick the newest versions")
     upgrade = parser.parse_args(arguments).upgrade
     uv = str(uv_program())
-    for group in (*WITH_LIBRARY, *ALONE):
+    for group in (*BESIDE, *ALONE):
         code = subprocess.run(
             lock_command(group, uv=uv, upgrade=upgrade), cwd=CHECKOUT, check=False
         ).returncode

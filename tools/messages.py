@@ -11,7 +11,7 @@ from grpc_tools import protoc
 
 from tools.devcluster.layout import CHECKOUT
 
-SOURCE = Path("runner/protocols/v2/inference.proto")
+SOURCE = Path("inferrun_runner/protocols/v2/inference.proto")
 COMMAND = "python -m tools.messages"
 
 

@@ -10,18 +10,12 @@ import asyncio
 
 from temporalio import workflow
 
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Phase, Reason
 from inferrun.text import code_span
 from workflows import activity_options
 from workflows.activity_execution import execute_locally, uninterrupted, wait_until
-from workflows.messages import (
-    BackfillInput,
-    BackfillProgress,
-    BackfillResult,
-    RecordInput,
-    Verdict,
-    VerdictKind,
-)
+from workflows.messages import BackfillInput, BackfillProgress, BackfillResult, RecordInput
 from workflows.run_state import RunState
 from workflows.timing import RECHECKS
 

@@ -12,6 +12,9 @@ from datetime import datetime, timedelta
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
+from inferrun.launches.retry_policy import RunStep, StepKind, next_step, success_of
+from inferrun.launches.verdict import Produced, Verdict, VerdictKind
+from inferrun.launches.verification_timing import VERIFICATION
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
@@ -26,7 +29,6 @@ from workflows.launch_following import LaunchFollowing
 from workflows.messages import (
     LaunchResult,
     LaunchState,
-    Produced,
     PublishInput,
     RecordInput,
     RunInput,
@@ -34,15 +36,12 @@ from workflows.messages import (
     SpecChanged,
     SpecResult,
     StatusResult,
-    Verdict,
-    VerdictKind,
     VerifyResult,
 )
-from workflows.retry_policy import RunStep, StepKind, next_step, success_of
 from workflows.run_controls import RunControls, close
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, LaunchSignals, Started
-from workflows.timing import RECHECKS, VERIFICATION
+from workflows.timing import RECHECKS
 
 UNWATCHED_WAITS = (
     Reason.QUOTA_EXCEEDED,

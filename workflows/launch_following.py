@@ -10,6 +10,8 @@ from typing import Any
 
 from temporalio import workflow
 
+from inferrun.launches.retry_policy import check_disruptions, success_of
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Phase, Reason
 from inferrun.stop_timing import STOP
 from inferrun.timestamps import parse, rfc3339
@@ -24,10 +26,7 @@ from workflows.messages import (
     StatusResult,
     StopLaunchInput,
     StopLaunchResult,
-    Verdict,
-    VerdictKind,
 )
-from workflows.retry_policy import check_disruptions, success_of
 from workflows.run_state import RunState
 from workflows.signals import LaunchSignals, Started
 

@@ -8,6 +8,8 @@ state; the workflow decides when.
 
 from datetime import datetime, timedelta
 
+from inferrun.launches.run_clock import seconds_between
+from inferrun.launches.verdict import Produced, Verdict, VerdictKind
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.resources.status import ATTEMPTS_LIMIT, LOG_LIMIT
@@ -19,15 +21,11 @@ from workflows.messages import (
     LaunchReport,
     LaunchResult,
     LaunchState,
-    Produced,
     RecordInput,
     RunInput,
     SpecChanged,
-    Verdict,
-    VerdictKind,
     VerifyInput,
 )
-from workflows.run_clock import seconds_between
 from workflows.signals import Ended
 
 ATTEMPT_MESSAGE_LIMIT = 256

@@ -45,25 +45,6 @@ class RecheckTiming:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyTiming:
-    """Seconds of the verification of an output."""
-
-    job: int = 300
-    """The limit of its Job, including the wait for its Pod: a volume may take minutes to leave a
-    lost node."""
-
-    admission: int = 300
-    """The time for which a Job is created again that a quota or a webhook does not admit."""
-
-    whole: int = 330
-    """The limit of the verification: that of its Job, and time to hear of its end."""
-
-    def __post_init__(self) -> None:
-        if not max(self.job, self.admission) < self.whole:
-            raise ValueError(f"needs job, admission < whole, not {self}")
-
-
-@dataclass(frozen=True, kw_only=True)
 class ActivityTiming:
     """Seconds of activities, and of what they wait for."""
 
@@ -104,5 +85,4 @@ class ActivityTiming:
 
 
 RECHECKS: Final = RecheckTiming()
-VERIFICATION: Final = VerifyTiming()
 ACTIVITIES: Final = ActivityTiming()

@@ -13,8 +13,8 @@ import pytest
 from temporalio.client import Client
 
 from campaigns.attacks.victim import Victim
-from control.launches.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun import wellknown
+from inferrun.launches.manifests import ANNOTATION_SECONDS_LEFT
 from tests.e2e.stage import SYSTEM, Object, Space, Stage, config, run, until
 
 SECONDS = 30

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from control.launches import manifests
-from control.launches.compilation import compile_run
-from control.launches.snapshot import CompiledRun
+from inferrun.launches import manifests
+from inferrun.launches.compilation import compile_run
+from inferrun.launches.snapshot import CompiledRun
 from inferrun.names import job_base_name, job_name
 from inferrun.resources import parse_config, parse_run
 from inferrun.run_defaults import Defaults

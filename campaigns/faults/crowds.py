@@ -23,11 +23,11 @@ from campaigns.faults.page import PAGE, folder_for, machine, publish
 from campaigns.faults.scenarios import success_message
 from campaigns.faults.users import create_config, create_run, delete
 from campaigns.faults.world import World, create_namespace, until, world
-from control.launches.manifests import CONTAINER
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
+from inferrun.launches.manifests import CONTAINER
 from inferrun.timestamps import parse
 
 SYSTEM = "crowds-system"

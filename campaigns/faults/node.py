@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from control.informer import Informer, Key
-from control.launches.manifests import CONTAINER
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from inferrun.kube.objects import LEASES, PODS, Object, Resource
+from inferrun.launches.manifests import CONTAINER
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339

@@ -10,10 +10,10 @@ from campaigns.faults.duplicates import SeenJob, SeenPod
 from campaigns.faults.injection import TOKEN
 from campaigns.faults.node import launch_of
 from control.informer import Informer, Key
-from control.launches.manifests import NOT_STARTED
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object, controller_of
+from inferrun.launches.manifests import NOT_STARTED
 from inferrun.run_ref import RunRef
 
 TERMINAL = ("Succeeded", "Failed")

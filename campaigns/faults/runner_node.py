@@ -167,7 +167,7 @@ class RunnerNode(PlayedNode):
 def _command_of(pod: Object) -> list[str]:
     """The container's command, with the Python of this machine; our image starts the runner without
     one."""
-    command = pod["spec"]["containers"][0].get("command") or ["python", "-m", "runner"]
+    command = pod["spec"]["containers"][0].get("command") or ["python", "-m", "inferrun_runner"]
     return [sys.executable, *(str(word) for word in command[1:])]
 
 

@@ -23,12 +23,12 @@ from campaigns.faults.injection import Fault, Plan
 from campaigns.faults.node import Container
 from campaigns.faults.users import create_config, create_run
 from campaigns.faults.world import Installation, NotInTime, World, until
-from control.launches.manifests import ANNOTATION_SECONDS_LEFT
 from control.schedules.children import KEPT
 from inferrun import wellknown
 from inferrun.installation import join_id, recorded_cluster
 from inferrun.kube.errors import Forbidden, KubeError
 from inferrun.kube.objects import JOBS, LEASES, PODS, RUNS, Object, Resource
+from inferrun.launches.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun.names import run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef

@@ -21,12 +21,12 @@ import yaml
 from activities.model_reader import ModelReader
 from campaigns.benchmarks.control_plane import ControlPlane, server_environment
 from campaigns.benchmarks.processes import Launch, Process, listens, serve
-from control.launches.launch_blocked import LaunchBlocked
-from control.launches.snapshot import WantedService
 from inferrun.kserve import GROUP, ModelAddress
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import CONFIG_MAPS, NAMESPACES, PODS, Object, Resource
+from inferrun.launches.launch_blocked import LaunchBlocked
+from inferrun.launches.snapshot import WantedService
 from tests.definitions import DEFINITIONS
 from tests.integration.kserve.cluster import BY_KIND
 from tools.devcluster.binaries import KSERVE, module_folder, program_dir

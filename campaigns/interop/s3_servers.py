@@ -22,7 +22,7 @@ import httpx
 import obstore
 from obstore.store import S3Store
 
-from runner.stores.objects.bucket import Bucket
+from inferrun_runner.stores.objects.bucket import Bucket
 from tests.foreign.recording import free_port
 from tests.integration.runner.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY
 from tools.devcluster import binaries

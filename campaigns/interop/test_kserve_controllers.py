@@ -10,9 +10,9 @@ from campaigns.benchmarks.control_plane import ControlPlane, control_plane
 from campaigns.benchmarks.processes import Process
 from campaigns.interop import kserve_controllers
 from campaigns.interop.kserve_controllers import DEPLOYMENTS, LLM_CONFIGS, Models
-from control.launches.launch_blocked import LaunchBlocked
 from inferrun.kserve import ModelAddress
 from inferrun.kube.objects import SERVICES
+from inferrun.launches.launch_blocked import LaunchBlocked
 from inferrun.reasons import Reason
 from tests.integration.conftest import CLUSTER_FILES
 from tests.integration.kserve.cluster import INFERENCE_SERVICES

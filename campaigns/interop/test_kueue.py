@@ -17,8 +17,8 @@ from campaigns.faults.users import create_config, create_run, delete
 from campaigns.faults.world import World, until, world
 from campaigns.interop.kueue_controller import WORKLOADS, create, create_queue, kueue
 from control.informer import Informer, Key
-from control.launches.manifests import NOT_STARTED
 from inferrun.kube.objects import JOBS, RUNS, Object, Resource
+from inferrun.launches.manifests import NOT_STARTED
 from inferrun.reasons import Reason
 from tests.integration.control.proxy import QUEUE_LABEL
 

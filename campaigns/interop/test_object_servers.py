@@ -14,11 +14,11 @@ import pytest
 from campaigns.interop.s3_servers import SERVERS, Races, object_server, race
 from inferrun.plugins import Limits, OutputError
 from inferrun.stores import AzureStorage, GcsStorage, S3Storage
-from runner.stores.objects.azure import azure_cloud
-from runner.stores.objects.bucket import Bucket, open_bucket
-from runner.stores.objects.cloud import Mount
-from runner.stores.objects.gcs import gcs_cloud
-from runner.stores.objects.s3 import s3_cloud
+from inferrun_runner.stores.objects.azure import azure_cloud
+from inferrun_runner.stores.objects.bucket import Bucket, open_bucket
+from inferrun_runner.stores.objects.cloud import Mount
+from inferrun_runner.stores.objects.gcs import gcs_cloud
+from inferrun_runner.stores.objects.s3 import s3_cloud
 from tests.integration.runner.clouds import clouds
 
 KEYS: Final = int(os.environ.get("INFERRUN_RACES", "1000"))

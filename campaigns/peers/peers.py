@@ -158,7 +158,9 @@ def _product(task: Task) -> Call:
         **({} if work.is_chat else {"BATCH_ROWS": work.batch, "REQUEST_SECONDS": 0}),
     }
     variables = {f"INFERRUN_{name}": str(value) for name, value in settings.items()}
-    return Call([str(task.python), "-m", "runner"], {**variables, "PYTHONPATH": str(CHECKOUT)})
+    return Call(
+        [str(task.python), "-m", "inferrun_runner"], {**variables, "PYTHONPATH": str(CHECKOUT)}
+    )
 
 
 def contract_of(work: Work, *, file: str, port: int) -> dict[str, object]:

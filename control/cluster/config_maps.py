@@ -12,15 +12,15 @@ import logging
 from collections.abc import Mapping
 
 from control.cluster.signers import Signatures
-from control.launches import manifests
-from control.launches.launch_blocked import LaunchBlocked, name_taken, not_admitted
-from control.launches.manifests import CONTAINER
-from control.launches.snapshot import CompiledRun, Snapshot
-from control.trust.signatures import CONTRACT_KEY, SNAPSHOT_KEY, hash_of, texts_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NOT_ADMITTED, AlreadyExists
 from inferrun.kube.objects import CONFIG_MAPS, Object, controller_of, template_spec_of
 from inferrun.kube.runs import RunStore
+from inferrun.launches import manifests
+from inferrun.launches.launch_blocked import LaunchBlocked, name_taken, not_admitted
+from inferrun.launches.manifests import CONTAINER
+from inferrun.launches.run_texts import CONTRACT_KEY, SNAPSHOT_KEY, hash_of, texts_of
+from inferrun.launches.snapshot import CompiledRun, Snapshot
 from inferrun.names import job_base_name
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults

@@ -9,7 +9,6 @@ would wait for its own Jobs forever, or for those of other runs for a day.
 from control.cluster.job_objects import JOBS_PAGE, list_events, list_jobs
 from control.launches import job_state
 from control.launches.diagnosis import counts_ended_objects, diagnose_missing_pod
-from control.launches.manifests import ANNOTATION_SECONDS_LEFT, HELD, NOT_STARTED, labels_of
 from control.launches.observation import Launch
 from control.survival import trying_each
 from control.temporal_calls import is_of_same_cluster
@@ -17,6 +16,7 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object, name_of, spec_of, uid_of
+from inferrun.launches.manifests import ANNOTATION_SECONDS_LEFT, HELD, NOT_STARTED, labels_of
 from inferrun.run_ref import RunRef
 
 _ENDED = {"labels": {wellknown.LABEL_ENDED: "true"}}

@@ -3,12 +3,12 @@ that may lag behind."""
 
 from collections.abc import AsyncIterator
 
-from control.launches.pod_shape import split_by_shape
 from control.launches.trimming import CONTROLLER_UID_LABEL, slim_event, slim_pod
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import PageTooLarge
 from inferrun.kube.objects import EVENTS, JOBS, PODS, Object, controller_of, uid_of
+from inferrun.launches.pod_shape import split_by_shape
 from inferrun.run_ref import RunRef
 
 MAX_EVENTS = "500"

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from control.launches import job_state, pod_state
-from control.launches.pod_shape import fix_of_image, set_aside
+from control.launches import job_state
 from control.launches.trimming import observed_time
 from inferrun import wellknown
 from inferrun.kube.objects import Object, annotations_of, condition_of, name_of, spec_of
+from inferrun.launches import pod_state
+from inferrun.launches.pod_shape import fix_of_image, set_aside
 from inferrun.nesting import load_bounded
 from inferrun.reasons import Reason
 from inferrun.text import one_line, shell_command

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable
 
-from control.launches import pod_state
-from control.launches.manifests import NOT_STARTED
 from inferrun import wellknown
 from inferrun.kube.objects import Object, annotations_of, condition_of, spec_of, status_of
+from inferrun.launches import pod_state
+from inferrun.launches.manifests import NOT_STARTED
 
 _INDEXES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 

@@ -5,22 +5,24 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Self
 
-from control.launches import job_state, pod_state
-from control.launches.pod_shape import set_aside
-from control.launches.snapshot import Snapshot
-from control.launches.verdict import (
+from control.launches import job_state
+from inferrun.kube.objects import Object, condition_of, name_of, uid_of
+from inferrun.launches import pod_state
+from inferrun.launches.judgement import (
     Evidence,
     judge_finished_job,
     judge_lost_node,
     judge_stuck_pod,
     judge_success,
 )
-from inferrun.kube.objects import Object, condition_of, name_of, uid_of
+from inferrun.launches.pod_shape import set_aside
+from inferrun.launches.snapshot import Snapshot
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, parse_report
 from inferrun.text import one_line
 from inferrun.timestamps import parse, rfc3339
-from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
+from workflows.messages import LaunchReport, LaunchStage
 
 OVERLAP = timedelta(seconds=2)
 """The time for which two Pods must have run at the same time to count as taking turns. Times are in

@@ -2,15 +2,15 @@
 
 from datetime import datetime
 
-from control.launches.launch_blocked import LaunchBlocked
-from control.launches.snapshot import CompiledRun
 from inferrun.kube.objects import Object, uid_of
+from inferrun.launches.launch_blocked import LaunchBlocked
+from inferrun.launches.run_clock import timeout_of
+from inferrun.launches.snapshot import CompiledRun
 from inferrun.names import job_name
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceRun
 from inferrun.timestamps import rfc3339
 from workflows.messages import LaunchInput, LaunchResult, LaunchState
-from workflows.run_clock import timeout_of
 from workflows.run_progress import RunProgress
 
 

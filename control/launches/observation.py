@@ -12,10 +12,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
-from control.launches import job_state, pod_state
+from control.launches import job_state
 from control.launches.diagnosis import Wait, diagnose
 from control.launches.pod_end import PodEnd
-from control.launches.verdict import judge_lost_node, judge_stuck_pod
 from inferrun import wellknown
 from inferrun.exitcodes import ExitCode
 from inferrun.kube.objects import (
@@ -27,6 +26,8 @@ from inferrun.kube.objects import (
     status_of,
     uid_of,
 )
+from inferrun.launches import pod_state
+from inferrun.launches.judgement import judge_lost_node, judge_stuck_pod
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef

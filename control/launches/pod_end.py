@@ -13,12 +13,12 @@ from typing import Final, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from control.launches import pod_state
-from control.launches.manifests import CONTAINER
-from control.launches.pod_shape import KEPT_SHAPE, shape_of_pod
 from control.trust.identity import SigningKey, signer_of
 from inferrun.exitcodes import ExitCode
 from inferrun.kube.objects import Object, condition_of, controller_of, status_of
+from inferrun.launches import pod_state
+from inferrun.launches.manifests import CONTAINER
+from inferrun.launches.pod_shape import KEPT_SHAPE, shape_of_pod
 from inferrun.text import one_line
 from workflows.signals import MAX_ENDS_LENGTH
 
@@ -61,7 +61,7 @@ class PodEnd:
     started."""
 
     shape: str = ""
-    """What the Pod executed (`control.launches.pod_shape`)."""
+    """What the Pod executed (`inferrun.launches.pod_shape`)."""
 
     message: str = ""
     """The termination message; see `without_message`."""

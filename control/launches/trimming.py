@@ -11,16 +11,17 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from control.launches import job_state, pod_state
-from control.launches.manifests import (
+from control.launches import job_state
+from inferrun import wellknown
+from inferrun.kube.objects import Object, controller_of, spec_of, status_of, template_spec_of
+from inferrun.launches import pod_state
+from inferrun.launches.manifests import (
     ANNOTATION_SECONDS_LEFT,
     CONTAINER,
     NOT_STARTED,
     WARM_UP_CONTAINER,
 )
-from control.launches.pod_shape import KEPT_SHAPE, program_of, shape_of_job, shape_of_pod
-from inferrun import wellknown
-from inferrun.kube.objects import Object, controller_of, spec_of, status_of, template_spec_of
+from inferrun.launches.pod_shape import KEPT_SHAPE, program_of, shape_of_job, shape_of_pod
 
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 CONTROLLER_UID_LABEL: Final = "batch.kubernetes.io/controller-uid"

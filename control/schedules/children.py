@@ -7,12 +7,12 @@ two runs.
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from control.launches.manifests import owner_reference
-from control.launches.pod_placement import propagated_annotations, propagated_labels
 from control.runs.submissions import run_object
 from control.schedules.account import interval_start
 from inferrun import wellknown
 from inferrun.kube.objects import Object
+from inferrun.launches.manifests import owner_reference
+from inferrun.launches.pod_placement import propagated_annotations, propagated_labels
 from inferrun.names import scheduled_run_name
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun

@@ -6,33 +6,13 @@ says nothing about the content of a Job, which admission webhooks may change: a 
 signature may be replaced by us, but it is never executed.
 """
 
-import hashlib
 import json
-from collections.abc import Mapping
 
 from control.trust.identity import SigningKey, signer_of
 from inferrun import wellknown
 from inferrun.kube.objects import Object, annotations_of, name_of
+from inferrun.launches.run_texts import hash_of, texts_of
 from inferrun.run_ref import RunRef
-
-CONTRACT_KEY = "contract.json"
-SNAPSHOT_KEY = "snapshot.json"
-"""The keys of a run's ConfigMap."""
-
-
-def hash_of(texts: Mapping[str, str]) -> str:
-    """The digest of the texts of a run's ConfigMap, by which a planted one is recognised."""
-    digest = hashlib.sha256()
-    for key in (CONTRACT_KEY, SNAPSHOT_KEY):
-        text = texts.get(key, "").encode(errors="surrogatepass")
-        digest.update(b"%d:" % len(text) + text)
-    return digest.hexdigest()
-
-
-def texts_of(data: object) -> dict[str, str]:
-    """The two texts in the data of a ConfigMap, empty if they are missing."""
-    found = data if isinstance(data, dict) else {}
-    return {key: str(found.get(key) or "") for key in (CONTRACT_KEY, SNAPSHOT_KEY)}
 
 
 def signed(body: Object, *, run: RunRef, key: SigningKey) -> Object:

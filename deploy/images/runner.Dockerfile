@@ -5,8 +5,8 @@
 # files the time of its commit, after which Python would compile each module at each start.
 ARG BASE=python:3.11.14-slim-bookworm
 
-# The library is a real distribution, so that packages which depend on it can be installed into an image made from this one. The
-# label krateo is such a package.
+# The program and the library are real distributions, so that packages which depend on them can be installed into an image made from
+# this one. The label krateo is such a package.
 FROM ${BASE} AS library
 COPY requirements/build.txt /build/
 RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /build/pip && python3 -m venv --without-pip /opt/inferrun \
@@ -14,10 +14,11 @@ RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /build/pip && pyt
     install --disable-pip-version-check --require-hashes -r /build/build.txt
 COPY pyproject.toml LICENSE* /build/source/
 COPY inferrun /build/source/inferrun
+COPY inferrun_runner /build/inferrun-runner
 COPY plugins/inferrun-krateo /build/inferrun-krateo
 RUN touch /build/source/README.md /build/source/LICENSE \
  && SOURCE_DATE_EPOCH=1700000000 /build/pip/bin/pip wheel --disable-pip-version-check --no-index --no-deps \
-    --no-build-isolation --wheel-dir /build/wheels /build/source /build/inferrun-krateo \
+    --no-build-isolation --wheel-dir /build/wheels /build/source /build/inferrun-runner /build/inferrun-krateo \
  && /build/pip/bin/pip --python /opt/inferrun/bin/python \
     install --disable-pip-version-check --no-index --no-deps --no-cache-dir --no-compile /build/wheels/*.whl \
  && /opt/inferrun/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/inferrun
@@ -35,14 +36,10 @@ RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /tmp/pip && pytho
  && rm -r libarrow_flight* libarrow_python_flight* _flight* libarrow_s3* _s3fs* tests include \
  && rm -r /tmp/pip
 COPY --from=library /opt/inferrun /opt/inferrun
-# The program runs from the source tree: docs/decisions/0011-programs-run-from-the-source-tree.md.
-COPY runner /opt/project/runner
-# Otherwise each start compiles the source, because the program's user cannot write.
-RUN /opt/inferrun/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/project
 # Pydantic would look for plug-ins of its own in all packages, at each start. glibc would give each thread memory of its own, which
 # grows with the time for which a run lasts, and the allocator of the HTTP client would take whole pages of 2 MiB.
-ENV PATH=/opt/inferrun/bin:/usr/local/bin:/usr/bin:/bin PYTHONPATH=/opt/project PYTHONUNBUFFERED=1 PYDANTIC_DISABLE_PLUGINS=__all__ \
+ENV PATH=/opt/inferrun/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYDANTIC_DISABLE_PLUGINS=__all__ \
     MALLOC_ARENA_MAX=2 MIMALLOC_ALLOW_THP=0
-WORKDIR /opt/project
+WORKDIR /opt/inferrun
 USER 65532:65532
-ENTRYPOINT ["python", "-m", "runner"]
+ENTRYPOINT ["python", "-m", "inferrun_runner"]

@@ -7,82 +7,22 @@ user is reported in two lines, the problem and its fix, and never with a traceba
 
 import asyncio
 import inspect
-import os
-import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
-from enum import IntEnum
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+from inferrun.cli.reporting import EXITS, CommandExit, fail, program, writing
 from inferrun.client import (
-    AccessDenied,
     AsyncClient,
     ClientError,
-    InvalidRequest,
-    NotConnected,
-    RunFailed,
     RunNotFound,
-    ServerUnreachable,
-    WaitTimedOut,
 )
 from inferrun.client.errors import kubernetes_errors
-from inferrun.results import PackageMissing, ResultsError, ResultsUnreachable, RunNotEnded
+from inferrun.results import ResultsError
 from inferrun.suggestions import did_you_mean
-from inferrun.text import one_line
-
-MESSAGE_LIMIT: Final = 2000
-
-
-class CommandFailed(ClientError):
-    """The command was not executed; `fix` is what the user can do about it."""
-
-
-class CommandExit(IntEnum):
-    """The exit code of a command."""
-
-    OK = 0
-    """It is done; with `--wait`, the run succeeded."""
-
-    FAILED = 1
-    """The run failed or was cancelled, or the command found problems."""
-
-    USAGE = 2
-    """The command line, a file or a request is invalid, or no cluster is selected."""
-
-    NOT_FOUND = 3
-    """The run does not exist."""
-
-    UNREACHABLE = 4
-    """The API server, Temporal or the store of results does not respond."""
-
-    DENIED = 5
-    """The server does not allow the request."""
-
-    TIMED_OUT = 6
-    """The run has not ended, or not in the given time; it goes on."""
-
-    INTERRUPTED = 130
-    """Ctrl-C. A run that was waited for goes on, unless Ctrl-C was pressed twice."""
-
-    CLOSED = 141
-    """Whoever reads the output has closed it, such as head."""
-
-
-_EXITS: Final[tuple[tuple[type[ClientError | ResultsError], CommandExit], ...]] = (
-    (InvalidRequest, CommandExit.USAGE),
-    (NotConnected, CommandExit.USAGE),
-    (RunNotFound, CommandExit.NOT_FOUND),
-    (ServerUnreachable, CommandExit.UNREACHABLE),
-    (AccessDenied, CommandExit.DENIED),
-    (WaitTimedOut, CommandExit.TIMED_OUT),
-    (RunFailed, CommandExit.FAILED),
-    (RunNotEnded, CommandExit.TIMED_OUT),
-    (ResultsUnreachable, CommandExit.UNREACHABLE),
-    (PackageMissing, CommandExit.USAGE),
-)
 
 app = typer.Typer(
     help="Batch inference on Kubernetes: start runs, follow them, and find out why one waits or has failed.",
@@ -91,18 +31,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def program() -> str:
-    """How the user called this program, for the commands that messages name."""
-    return "kubectl inferrun" if Path(sys.argv[0]).name == "kubectl-inferrun" else "inferrun"
-
-
-def fail(message: str, *, fix: str = "") -> None:
-    """Report a mistake or a failure on standard error."""
-    sys.stderr.write(f"error: {one_line(message, limit=MESSAGE_LIMIT)}\n")
-    for number, line in enumerate(fix.splitlines()):
-        sys.stderr.write(f"{'fix:   ' if number == 0 else '       '}{line}\n")
 
 
 NamespaceOption = Annotated[
@@ -132,30 +60,13 @@ def _connection(
 Command = Callable[..., Any]  # Any: each command has its own parameters
 
 
-@contextmanager
-def _writing() -> Iterator[None]:
-    """Ends a command whose output cannot be written, such as that of `inferrun get | head`."""
-    try:
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-    except OSError as error:
-        # for what Python flushes at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            raise typer.Exit(CommandExit.CLOSED) from error
-        fail(f"{error.filename or 'the output'} cannot be written: {error.strerror or error}")
-        raise typer.Exit(CommandExit.FAILED) from error
-
-
 def add_command(function: Command, *, panel: str) -> None:
     """Add a command, under the name of its function. A coroutine gets a client as its first
     argument, and the options of `_connection` after its own.
     """
     name = function.__name__.rstrip("_").replace("_", "-")
     if not inspect.iscoroutinefunction(function):
-        app.command(name, rich_help_panel=panel)(_writing()(function))
+        app.command(name, rich_help_panel=panel)(writing()(function))
         return
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     shared = list(inspect.signature(_connection, eval_str=True).parameters.values())
@@ -192,7 +103,7 @@ def add_command(function: Command, *, panel: str) -> None:
 
         run_connected(work, namespace=namespace, context=context, kubeconfig=kubeconfig)
 
-    invoke = _writing()(invoke)
+    invoke = writing()(invoke)
     invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     invoke.__annotations__ = {one.name: one.annotation for one in parameters}
     invoke.__doc__ = function.__doc__
@@ -226,6 +137,6 @@ def execute(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
         return asyncio.run(work())
     except (ClientError, ResultsError) as error:
         fail(str(error), fix=error.fix if isinstance(error, ClientError) else "")
-        return next((code for kind, code in _EXITS if isinstance(error, kind)), CommandExit.FAILED)
+        return next((code for kind, code in EXITS if isinstance(error, kind)), CommandExit.FAILED)
     except KeyboardInterrupt:
         return CommandExit.INTERRUPTED

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from inferrun import wellknown
-from inferrun.cli.app import CommandExit, program
 from inferrun.cli.arguments import Name
 from inferrun.cli.following import log_text
+from inferrun.cli.reporting import CommandExit, program
 from inferrun.cli.terminal import cell, moment, print_fields, print_table, stdout
 from inferrun.client import AsyncClient, LogLine
 from inferrun.client.progress import phase_text, run_facts

@@ -15,8 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from inferrun.cli.app import CommandExit, program
 from inferrun.cli.arguments import AllNamespaces, Name, Selector
+from inferrun.cli.reporting import CommandExit, program
 from inferrun.cli.terminal import NUMBERS, stderr, stdout
 from inferrun.cli.waiting import named
 from inferrun.client import AsyncClient, InvalidRequest, LogLine

@@ -3,123 +3,24 @@ one."""
 
 import os
 import re
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 import yaml
-from pydantic import ValidationError
 
 from inferrun import wellknown
-from inferrun.cli.app import CommandExit, fail, program
+from inferrun.cli.reporting import CommandExit, fail, program
 from inferrun.cli.terminal import stderr
 from inferrun.client import InvalidRequest
-from inferrun.client.async_client import generated_name
-from inferrun.fields.problems import parse_problems
+from inferrun.client.manifest_files import check_manifest, read_manifests
 from inferrun.names import is_subdomain
-from inferrun.resources import (
-    InferenceConfig,
-    InferenceConfigSpec,
-    InferenceRun,
-    InferenceRunSpec,
-    parse_config,
-    parse_run,
-)
-from inferrun.resources.validation import (
-    config_problems,
-    config_warnings,
-    run_problems,
-    unknown_fields,
-)
 from inferrun.stores import OBJECT_STORES
 from inferrun.text import one_line
 
 LINE_LIMIT: Final = 1000
-MAX_FILE_BYTES: Final = 4 * 1024 * 1024
-
-
-@dataclass(frozen=True)
-class CheckedManifest:
-    """A document in a file: what it describes, and what is wrong with it."""
-
-    title: str
-    """Kind and name, or the document's number."""
-
-    resource: InferenceConfig | InferenceRun | None = None
-    problems: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-def read_manifests(path: Path) -> list[CheckedManifest]:
-    """The documents of a file; `-` is standard input. Raises InvalidRequest if it cannot be
-    read."""
-    try:
-        raw = (
-            sys.stdin.buffer.read(MAX_FILE_BYTES)
-            if str(path) == "-"
-            else path.read_bytes()[:MAX_FILE_BYTES]
-        )
-        documents = list(yaml.safe_load_all(raw))
-    except OSError as error:
-        raise InvalidRequest(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InvalidRequest(f"{path} is not YAML: {one_line(str(error), limit=300)}") from error
-    found = []
-    for number, document in enumerate(documents, start=1):
-        items = (
-            document.get("items")
-            if isinstance(document, dict) and document.get("kind") == "List"
-            else None
-        )
-        for item in items if isinstance(items, list) else [document]:
-            if item is not None:
-                found.append(_manifest(item, number=number))
-    if not found:
-        raise InvalidRequest(f"{path} is empty")
-    return found
-
-
-def _manifest(document: Any, *, number: int) -> CheckedManifest:  # Any: whatever the file contains
-    if not isinstance(document, dict):
-        return CheckedManifest(f"document {number}", problems=("it is not an object",))
-    metadata = document.get("metadata")
-    metadata = dict(metadata) if isinstance(metadata, dict) else {}
-    stem = str(metadata.get("generateName") or "").rstrip("-.")
-    if stem and not metadata.get("name"):
-        metadata["name"] = generated_name(stem)
-    kind, name = str(document.get("kind")), str(metadata.get("name") or "")
-    title = one_line(f"{kind} {stem or name}", limit=300)
-    if document.get("apiVersion") != wellknown.API_VERSION or kind not in (
-        wellknown.CONFIG_KIND,
-        wellknown.RUN_KIND,
-    ):
-        return CheckedManifest(
-            title,
-            warnings=(f"not checked: apiVersion and kind are not of {wellknown.API_VERSION}",),
-        )
-    problems = []
-    if not is_subdomain(name):
-        problems.append(
-            f'metadata.name is "{one_line(name, limit=100)}"; it must be a DNS-1123 subdomain'
-        )
-    stored = {**document, "metadata": metadata}
-    model = InferenceConfigSpec if kind == wellknown.CONFIG_KIND else InferenceRunSpec
-    problems += map(str, unknown_fields(stored, model=model))
-    try:
-        if kind == wellknown.RUN_KIND:
-            run = parse_run(stored)
-            problems += map(str, run_problems(run))
-            return CheckedManifest(title, run, tuple(problems))
-        config = parse_config(stored)
-    except ValidationError as error:
-        return CheckedManifest(title, problems=(*problems, *map(str, parse_problems(error))))
-    # An unknown key of a storage object is a problem of the config as well.
-    problems += (text for one in config_problems(config) if (text := str(one)) not in problems)
-    return CheckedManifest(title, config, tuple(problems), config_warnings(config))
 
 
 def validate(
@@ -254,7 +155,7 @@ def init(
 
         def check(text: str, key: str = key, parse: Callable[[str], object] = parse) -> object:
             value = parse(text)
-            if problems := _manifest(_config_of({**answers, key: value}), number=1).problems:
+            if problems := check_manifest(_config_of({**answers, key: value}), number=1).problems:
                 raise typer.BadParameter("; ".join(problems))
             return value
 

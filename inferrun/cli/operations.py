@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from inferrun.cli.app import CommandExit, CommandFailed
+from inferrun.cli.reporting import CommandExit, CommandFailed
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.kube.errors import AlreadyExists, Forbidden, NotFound
 from inferrun.kube.objects import SECRETS

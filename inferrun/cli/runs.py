@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from inferrun.cli.app import CommandExit, program
 from inferrun.cli.arguments import (
     AllNamespaces,
     AnyNames,
@@ -18,11 +17,12 @@ from inferrun.cli.arguments import (
     instant,
     pairs,
 )
-from inferrun.cli.manifests import read_manifests
+from inferrun.cli.reporting import CommandExit, program
 from inferrun.cli.terminal import print_runs, stderr, title
 from inferrun.cli.waiting import named, report_started
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.client.async_client import RunOptions
+from inferrun.client.manifest_files import read_manifests
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.timestamps import rfc3339
 

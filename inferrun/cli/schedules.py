@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 import typer
 
 from inferrun.cli.app import (
-    CommandExit,
     ContextOption,
     KubeconfigOption,
     NamespaceOption,
@@ -16,6 +15,7 @@ from inferrun.cli.app import (
     run_connected,
 )
 from inferrun.cli.arguments import Output, Schedule, Wait, complete_schedules, instant
+from inferrun.cli.reporting import CommandExit
 from inferrun.cli.terminal import print_table, stderr
 from inferrun.cli.waiting import report_started
 from inferrun.client import AsyncClient, InvalidRequest

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from inferrun.cli.app import CommandExit, fail, program
 from inferrun.cli.arguments import Name, Output
+from inferrun.cli.reporting import CommandExit, fail, program
 from inferrun.cli.terminal import (
     OutputFormat,
     cell,

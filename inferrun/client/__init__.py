@@ -8,22 +8,26 @@ It uses the cluster that kubectl would use. `AsyncClient` has the same methods f
 event loop. Programs that reach only Temporal use its own client instead.
 """
 
-from inferrun.client.async_client import AsyncClient, BackfillOptions, RunOptions
-from inferrun.client.errors import (
-    AccessDenied,
-    ClientError,
-    ConfigNotFound,
-    InvalidRequest,
-    NotConnected,
-    RequestMismatch,
-    RunEnded,
-    RunFailed,
-    RunNotFound,
-    ServerUnreachable,
-    WaitTimedOut,
-)
-from inferrun.client.run_logs import LogLine
-from inferrun.client.sync_client import Client
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inferrun.client.async_client import AsyncClient, BackfillOptions, RunOptions
+    from inferrun.client.errors import (
+        AccessDenied,
+        ClientError,
+        ConfigNotFound,
+        InvalidRequest,
+        NotConnected,
+        RequestMismatch,
+        RunEnded,
+        RunFailed,
+        RunNotFound,
+        ServerUnreachable,
+        WaitTimedOut,
+    )
+    from inferrun.client.run_logs import LogLine
+    from inferrun.client.sync_client import Client
 
 __all__ = [
     "AccessDenied",
@@ -43,3 +47,15 @@ __all__ = [
     "ServerUnreachable",
     "WaitTimedOut",
 ]
+
+_MODULES = ("errors", "run_logs", "async_client", "sync_client")
+"""Where the names are. Those that need no connection are used without the packages that have it."""
+
+
+def __getattr__(name: str) -> object:
+    for module in _MODULES if name in __all__ else ():
+        value: object = getattr(import_module(f"inferrun.client.{module}"), name, None)
+        if value is not None:
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'inferrun.client' has no attribute {name!r}")

@@ -3,7 +3,6 @@ one."""
 
 import asyncio
 import os
-import secrets
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -22,6 +21,7 @@ from inferrun.client.errors import (
     WaitTimedOut,
     kubernetes_errors,
 )
+from inferrun.client.generated_names import generated_name
 from inferrun.client.kubernetes_runs import KubernetesRuns, body_of
 from inferrun.client.progress import progress_display
 from inferrun.client.run_logs import LogLine, follow_logs, read_logs
@@ -30,7 +30,7 @@ from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError, NotConfigured
 from inferrun.kube.kubeconfig import selected_kubeconfig
 from inferrun.kube.objects import CONFIGS, RUNS, SECRETS
-from inferrun.names import SUBDOMAIN_LIMIT, is_subdomain
+from inferrun.names import is_subdomain
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceConfig, InferenceRun, Interval, parse_config, parse_run
 from inferrun.resources.backfill import BackfillOrder, BackfillSelection
@@ -50,9 +50,6 @@ Run = str | RunRef | InferenceRun
 has returned."""
 
 PAGE: Final = 500
-NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""The letters of names that Kubernetes generates: no vowels, so that they form no words, and no
-characters that look alike."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -467,9 +464,3 @@ def _request(
             f"name: {name!r} is not a name of a Kubernetes object; allowed are a-z, 0-9, - and ."
         )
     return submission, name
-
-
-def generated_name(stem: str) -> str:
-    """A name that no other run has, which starts with `stem`."""
-    suffix = "".join(secrets.choice(NAME_LETTERS) for _ in range(5))
-    return f"{stem[: SUBDOMAIN_LIMIT - 6].rstrip('-.')}-{suffix}"

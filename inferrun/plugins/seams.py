@@ -201,8 +201,9 @@ class SourceAbilities:
 class Source(Protocol):
     """An opened input. Every attempt of a run reads the same chunks from it. All methods block."""
 
-    fingerprint: str
-    """Equal for equal inputs; a different fingerprint means that the input has changed."""
+    @property
+    def fingerprint(self) -> str:
+        """Equal for equal inputs; a different fingerprint means that the input has changed."""
 
     @property
     def abilities(self) -> SourceAbilities:

@@ -9,10 +9,10 @@ from contextlib import suppress
 from control.cluster.config_maps import find_config_map
 from control.cluster.job_marks import end_job, watch_again
 from control.launches import job_state
-from control.launches.launch_blocked import LaunchBlocked
 from control.launches.observation import Launch, is_launch_left_over
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, RUNS, Object, status_of, uid_of
+from inferrun.launches.launch_blocked import LaunchBlocked
 from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from inferrun.run_defaults import Defaults

@@ -20,7 +20,6 @@ from typing import Final
 
 from control.launches import job_state
 from control.launches.diagnosis import SLOW_PULL_AFTER, Wait
-from control.launches.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, WARM_UP_CONTAINER
 from control.launches.observation import (
     REPLACEMENT_SECONDS,
     Before,
@@ -36,11 +35,12 @@ from control.launches.observation import (
     running_message,
 )
 from control.launches.pod_end import PodEnd
-from control.launches.pod_shape import shape_of_job, split_by_shape
-from control.launches.pod_state import is_warming_up, newest
 from inferrun import wellknown
 from inferrun.backoff import Backoff
 from inferrun.kube.objects import Object, annotations_of, status_of
+from inferrun.launches.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, WARM_UP_CONTAINER
+from inferrun.launches.pod_shape import shape_of_job, split_by_shape
+from inferrun.launches.pod_state import is_warming_up, newest
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import ProgressLine
 from operator_shim.observer.status_writer import ShownProgress

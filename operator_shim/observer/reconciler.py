@@ -14,7 +14,6 @@ from typing import Final
 
 from control.informer import Key
 from control.launches import job_state
-from control.launches.manifests import CONTAINER
 from control.launches.observation import Doing, Launch, is_concluded
 from control.launches.pod_end import PodEnd
 from control.log_subjects import fields_of_run, log_about
@@ -22,6 +21,7 @@ from control.metrics import Metrics
 from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun.kube.objects import Object, status_of, uid_of
+from inferrun.launches.manifests import CONTAINER
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import ProgressLine, WarmUp, latest_line
 from operator_shim.observer.cluster_jobs import ClusterJobs

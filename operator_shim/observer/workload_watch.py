@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from control.informer import Key
-from control.launches import pod_state
-from control.launches.manifests import SELECTOR
 from control.launches.pod_end import PodEnd
 from control.launches.trimming import IS_FULL, JOB_NAME_LABEL, trim_job, trim_pod, trim_quota
 from control.namespaced_informers import NamespacedInformers
@@ -19,6 +17,8 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object, controller_of, status_of
+from inferrun.launches import pod_state
+from inferrun.launches.manifests import SELECTOR
 from inferrun.run_ref import RunRef
 from operator_shim.run_terms import UNFINISHED, has_ended, is_schedule, quota
 from operator_shim.run_watch import RunWatch, SharedParts

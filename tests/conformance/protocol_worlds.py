@@ -20,8 +20,8 @@ from aiohttp import web
 from inferrun.plugins import OpenModel
 from inferrun.plugins.testing import ModelWorld, ServedModel
 from inferrun.plugins.testing.protocols import CANARY, Rows
-from runner import registry
-from runner.protocols.v2.rest_messages import HEADER_LENGTH
+from inferrun_runner import registry
+from inferrun_runner.protocols.v2.rest_messages import HEADER_LENGTH
 from tests.conformance.foreign_protocol.lines_tests import serving
 from tests.conformance.inference_messages import message_class
 

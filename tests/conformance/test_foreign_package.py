@@ -105,7 +105,7 @@ def test_the_packages_import_nothing_of_ours_except_the_plugin_api() -> None:
                 modules |= {alias.name for alias in node.names}
     ours = {
         "inferrun",
-        "runner",
+        "inferrun_runner",
         "tests",
         "workflows",
         "activities",

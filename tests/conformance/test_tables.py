@@ -45,7 +45,7 @@ from inferrun_lake.delta import DeltaRunTable
 from inferrun_lake.iceberg import IcebergRunTable
 from inferrun_lake.output import RunTable, TableVerdict
 from inferrun_lake.spec import IcebergSpec
-from runner import registry
+from inferrun_runner import registry
 from tests.conformance.worlds import (
     INPUTS,
     OUTPUTS,

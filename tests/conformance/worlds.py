@@ -42,8 +42,8 @@ from inferrun.plugins.testing import InputWorld, OutputWorld, StoreWorld, store_
 from inferrun.plugins.testing.worlds import NO_LIMITS, RUN
 from inferrun.resources.templates import Given, resolve_storage
 from inferrun.stores import OBJECT_STORES, FileStorage, S3Storage, Store
-from runner import registry
-from runner.stores.services import RunnerServices
+from inferrun_runner import registry
+from inferrun_runner.stores.services import RunnerServices
 from tests.integration.runner.clouds import CloudBucket, Clouds
 from tests.integration.runner.pgbouncer import MODES
 from tests.integration.runner.postgres_server import Postgres

@@ -20,11 +20,11 @@ from aiohttp import web
 
 from inferrun.contract import Contract
 from inferrun.plugins import Batch, Fault, JsonRecords, MixedBatch, ModelContext, RunnerError
-from runner.protocols.model_urls import description_url
-from runner.protocols.probe import open_probe, with_protocol
-from runner.protocols.protocol_name import V2, named_protocol
-from runner.registry import Registry
-from runner.settings import read_settings
+from inferrun_runner.protocols.model_urls import description_url
+from inferrun_runner.protocols.probe import open_probe, with_protocol
+from inferrun_runner.protocols.protocol_name import V2, named_protocol
+from inferrun_runner.registry import Registry
+from inferrun_runner.settings import read_settings
 from tests.foreign.answers import KEPT, Exchange, Recording, served, shown
 
 _OF_A_HOP = {"host", "connection", "content-length", "transfer-encoding", "keep-alive"}

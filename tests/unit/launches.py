@@ -3,10 +3,10 @@ observer."""
 
 from typing import Any
 
-from control.launches.manifests import ANNOTATION_SECONDS_LEFT
 from control.launches.pod_end import PodEnd, write_ends
 from control.trust.identity import Installation, SigningKey
 from inferrun import wellknown
+from inferrun.launches.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun.names import job_base_name
 from inferrun.run_ref import RunRef
 from tests.unit.objects import RUN, Json, at

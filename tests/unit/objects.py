@@ -4,7 +4,7 @@ changes given."""
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from control.launches.snapshot import Snapshot
+from inferrun.launches.snapshot import Snapshot
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config, parse_run
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef

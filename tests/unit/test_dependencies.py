@@ -15,7 +15,16 @@ from packaging.utils import canonicalize_name
 CHECKOUT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-OURS = {"inferrun", "workflows", "activities", "worker", "operator_shim", "control", "runner"}
+RUNNER = tomllib.loads((CHECKOUT / "inferrun_runner/pyproject.toml").read_text())
+OURS = {
+    "inferrun",
+    "workflows",
+    "activities",
+    "worker",
+    "operator_shim",
+    "control",
+    "inferrun_runner",
+}
 DISTRIBUTIONS = {
     "PIL": "pillow",
     "adbc_driver_manager": "adbc-driver-manager",
@@ -43,6 +52,10 @@ def group(name: str) -> Iterator[Requirement]:
             yield from group(entry["include-group"])
         else:
             yield Requirement(entry)
+
+
+def runner() -> Iterator[Requirement]:
+    yield from map(Requirement, RUNNER["project"]["dependencies"])
 
 
 def library(*extras: str) -> Iterator[Requirement]:
@@ -91,7 +104,7 @@ def test_the_control_side_declares_what_it_imports(package: str) -> None:
 
 
 def test_the_runner_declares_what_it_imports() -> None:
-    assert imported("runner") <= names(group("runner")) | names(library())
+    assert imported("inferrun_runner") <= names(runner()) | names(library())
 
 
 def test_the_library_declares_what_it_imports() -> None:
@@ -131,14 +144,18 @@ def test_the_product_does_not_import_the_tests_for_packages_of_others() -> None:
 
 def test_a_dependency_that_is_declared_twice_has_one_range() -> None:
     ranges: dict[str, set[str]] = {}
-    for requirement in [*library(*EXTRAS), *group("dev"), *group("build")]:
+    for requirement in [*library(*EXTRAS), *runner(), *group("dev"), *group("build")]:
         ranges.setdefault(requirement.name, set()).add(str(requirement.specifier))
     assert {name: found for name, found in ranges.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("lock", [*LOCKED_WITH_LIBRARY, *LOCKED_ALONE])
 def test_a_lock_file_satisfies_what_is_declared(lock: str) -> None:
-    wanted = [*group(lock), *(library() if lock in LOCKED_WITH_LIBRARY else ())]
+    wanted = [
+        *(group(lock) if lock != "runner" else ()),
+        *(library() if lock in LOCKED_WITH_LIBRARY else ()),
+    ]
+    wanted += [one for one in runner() if lock in ("runner", "dev") and one.name != "inferrun"]
     text = (CHECKOUT / f"requirements/{lock}.txt").read_text()
     locked = {
         canonicalize_name(name): version
@@ -176,7 +193,8 @@ def test_what_builds_the_project_is_what_is_locked_for_building() -> None:
 
 
 def test_every_declared_dependency_has_its_reason_in_a_comment() -> None:
-    lines = (CHECKOUT / "pyproject.toml").read_text().splitlines()
+    declarations = ("pyproject.toml", "inferrun_runner/pyproject.toml")
+    lines = [line for name in declarations for line in (CHECKOUT / name).read_text().splitlines()]
     tables = ("[project]", "[project.optional-dependencies]", "[dependency-groups]")
     table, declared = "", []
     for line in lines:

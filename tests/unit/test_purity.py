@@ -62,6 +62,7 @@ def says_pure(source: str) -> bool:
 
 def pure_modules() -> list[Path]:
     found = {path for room in PURE_ROOMS for path in (ROOT / "control" / room).rglob("*.py")}
+    found |= set((ROOT / "inferrun" / "launches").rglob("*.py"))
     for folder in ("control", "operator_shim"):
         found |= {path for path in (ROOT / folder).rglob("*.py") if says_pure(path.read_text())}
     for name in PASSED_THROUGH:

@@ -10,12 +10,13 @@ from control.temporal_calls import TemporalTiming
 from inferrun.backoff import Backoff
 from inferrun.kube.client import WatchTiming
 from inferrun.kube.objects import SizeLimits
+from inferrun.launches.verification_timing import VerifyTiming
 from inferrun.runner_report import ReportSizes
 from inferrun.stop_timing import StopTiming
+from inferrun_runner.network.retries import RetryTiming
 from operator_shim.observer.plan import PatienceTiming
 from operator_shim.workflows import StartTiming
-from runner.network.retries import RetryTiming
-from workflows.timing import ActivityTiming, RecheckTiming, VerifyTiming
+from workflows.timing import ActivityTiming, RecheckTiming
 
 
 @pytest.mark.parametrize(

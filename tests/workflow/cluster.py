@@ -20,6 +20,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from inferrun import timestamps
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import Progress
@@ -50,8 +51,6 @@ from workflows.messages import (
     StopLaunchResult,
     SubmissionState,
     SubmissionStatus,
-    Verdict,
-    VerdictKind,
     VerifyInput,
     VerifyResult,
 )

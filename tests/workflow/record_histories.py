@@ -20,6 +20,7 @@ from typing import Any
 from temporalio.client import WorkflowFailureError
 from temporalio.testing import WorkflowEnvironment
 
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.names import run_workflow_id
 from inferrun.reasons import Phase, Reason
 from inferrun.submission import WORKFLOW_TYPE
@@ -29,14 +30,7 @@ from tests.workflow.stage import Handle, Stage, in_time, on_stage, until
 from tests.workflow.submissions import REQUEST, Runs, result_for, served
 from tests.workflow.time_skipping import server_program
 from workflows import messages
-from workflows.messages import (
-    CleanupInput,
-    RunEdit,
-    SubmissionState,
-    SubmissionStatus,
-    Verdict,
-    VerdictKind,
-)
+from workflows.messages import CleanupInput, RunEdit, SubmissionState, SubmissionStatus
 
 HISTORIES = Path(__file__).parent / "histories"
 MACHINES_OWN = ("stackTrace", "identity", "binaryChecksum")

@@ -14,6 +14,9 @@ PASSED_THROUGH = (
     "inferrun.contract",
     "inferrun.exitcodes",
     "inferrun.fields",
+    "inferrun.launches.retry_policy",
+    "inferrun.launches.run_clock",
+    "inferrun.launches.verdict",
     "inferrun.names",
     "inferrun.placeholders",
     "inferrun.reasons",
@@ -28,8 +31,6 @@ PASSED_THROUGH = (
     "inferrun.wellknown",
     "workflows.activity_options",
     "workflows.messages",
-    "workflows.retry_policy",
-    "workflows.run_clock",
     "workflows.run_state",
     "workflows.signals",
 )

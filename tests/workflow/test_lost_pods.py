@@ -3,10 +3,10 @@ attempts."""
 
 import pytest
 
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, succeeds
 from tests.workflow.stage import Staged
-from workflows.messages import Verdict, VerdictKind
 from workflows.signals import ENDED_SIGNAL
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

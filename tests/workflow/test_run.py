@@ -4,10 +4,11 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus
 
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Phase, Reason
 from tests.workflow.cluster import DURATION, RUN, Cluster, Plan, ended_status, fails, succeeds
 from tests.workflow.stage import Staged, in_time
-from workflows.messages import LaunchInput, Verdict, VerdictKind
+from workflows.messages import LaunchInput
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from inferrun.launches.verdict import Verdict
 from inferrun.reasons import Phase, Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Staged, in_time, is_cancelled
-from workflows.messages import Verdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -5,11 +5,12 @@ from datetime import timedelta
 
 import pytest
 
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Reason
 from inferrun.timestamps import rfc3339
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Staged, in_time
-from workflows.messages import SpecChanged, Verdict, VerdictKind
+from workflows.messages import SpecChanged
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

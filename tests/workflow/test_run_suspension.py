@@ -3,10 +3,11 @@ remaining time."""
 
 import pytest
 
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Phase, Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Stage, Staged, in_time, is_cancelled, until
-from workflows.messages import SpecChanged, Verdict, VerdictKind
+from workflows.messages import SpecChanged
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from inferrun.launches.verdict import Verdict, VerdictKind
+from inferrun.launches.verification_timing import VERIFICATION
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import OutputFinding, OutputState
 from tests.workflow.cluster import COMMITTED, Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Staged, is_cancelled, result_of
-from workflows.messages import Verdict, VerdictKind
-from workflows.timing import VERIFICATION
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

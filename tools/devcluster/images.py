@@ -62,7 +62,7 @@ PRODUCT_IMAGES = (
         dockerfile=CHECKOUT / "deploy/images/runner.Dockerfile",
         names=(
             *("requirements/runner.txt", "requirements/build.txt", "pyproject.toml", "LICENSE"),
-            *("inferrun", "runner"),
+            *("inferrun", "inferrun_runner"),
             *("plugins/inferrun-krateo/pyproject.toml", "plugins/inferrun-krateo/inferrun_krateo"),
         ),
         cost=60,

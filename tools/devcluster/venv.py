@@ -20,8 +20,8 @@ from .layout import CHECKOUT, LAYOUT, Layout
 OLDEST_PYTHON = (3, 11)
 LOCKS = ("requirements/dev.txt", "requirements/build.txt")
 BOOTSTRAP = "requirements/bootstrap.txt"
-PLUGINS = ("plugins/inferrun-krateo", "plugins/inferrun-lake")
-"""Packages of the repository beside the library, found by the runner like those of others."""
+DISTRIBUTIONS = ("inferrun_runner", "plugins/inferrun-krateo", "plugins/inferrun-lake")
+"""Packages of the repository beside the library; the runner finds plug-ins like those of others."""
 
 REGISTRY_FIX = "check that pip can reach its package index"
 FIX = "install Python 3.11 or newer with its venv module (Debian: apt-get install python3 python3-venv)"
@@ -33,7 +33,7 @@ def fingerprint(checkout: Path = CHECKOUT) -> str:
         *LOCKS,
         BOOTSTRAP,
         "pyproject.toml",
-        *(f"{plugin}/pyproject.toml" for plugin in PLUGINS),
+        *(f"{one}/pyproject.toml" for one in DISTRIBUTIONS),
     ):
         digest.update((checkout / name).read_bytes())
     return digest.hexdigest()
@@ -62,7 +62,7 @@ def create(layout: Layout = LAYOUT) -> None:
         run([uv, "pip", "sync", *to, "--require-hashes", *locks], fix=REGISTRY_FIX)
         editable = [
             f"--editable={folder}"
-            for folder in (layout.checkout, *(layout.checkout / one for one in PLUGINS))
+            for folder in (layout.checkout, *(layout.checkout / one for one in DISTRIBUTIONS))
         ]
         run([uv, "pip", "install", *to, "--no-deps", "--no-build-isolation", *editable])
         stamp.write_text(current)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, get_args
 
-from inferrun.cli import app
 from inferrun.cli.app import ContextOption, KubeconfigOption, NamespaceOption
 from inferrun.cli.commands import COMMANDS, application
+from inferrun.cli.reporting import CommandExit
 from tools.reference.markdown import Row, plain, sentence, table
 
 SHARED: Final = {
@@ -37,13 +37,13 @@ def section() -> str:
 
 def exit_rows() -> Iterator[Row]:
     """One row for each exit code, with the text below it in the source."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(app.CommandExit)))
+    tree = ast.parse(textwrap.dedent(inspect.getsource(CommandExit)))
     texts = [
         node.value.value
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     ]
-    for code, text in zip(app.CommandExit, texts[1:], strict=True):  # the first one is of the class
+    for code, text in zip(CommandExit, texts[1:], strict=True):  # the first one is of the class
         yield f"{int(code)}", str(text)
 
 

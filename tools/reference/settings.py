@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from control.settings import ControlSettings
 from deploy.crds.schema import field_docs
 from inferrun.run_defaults import Defaults
-from runner.settings import Settings, variable_of
+from inferrun_runner.settings import Settings, variable_of
 from tools.reference.markdown import Row, code, sentence
 
 _VARIABLE: Final = re.compile(r"^([A-Z][A-Z_]+)((?:, or| or)?[^:]*): (.*)$", re.DOTALL)

@@ -8,9 +8,9 @@ Jobs.
 import asyncio
 from collections.abc import Iterable
 
-from control.launches.manifests import CONTAINER
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import PODS, Object
+from inferrun.launches.manifests import CONTAINER
 from inferrun.reasons import Reason
 from inferrun.runner_report import Output, RecordCounts, RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now

@@ -96,7 +96,7 @@ def run(scenario: Scenario, folder: Path, *, finds_rows: bool = False) -> Measur
         for name in _ROWS if finds_rows else ():
             del environment[name]
         started = time.monotonic()
-        out = _run("runner", environment=environment, limit=scenario.limit)
+        out = _run("inferrun_runner", environment=environment, limit=scenario.limit)
         whole = time.monotonic() - started
         last = json.loads(out.stderr.splitlines()[-1])
         found = server.end(float(last["cpu_seconds"]))
@@ -112,7 +112,7 @@ def run_against(port: int, scenario: Scenario, folder: Path, *, finds_rows: bool
         for name in _ROWS if finds_rows else ():
             del environment[name]
         started = time.monotonic()
-        _run("runner", environment=environment, limit=scenario.limit)
+        _run("inferrun_runner", environment=environment, limit=scenario.limit)
         return time.monotonic() - started
 
 
@@ -124,7 +124,7 @@ def run_killed(scenario: Scenario, folder: Path, *, kills: int, every: float) ->
         for number in range(kills + 1):
             variables = {**os.environ, **environment, "INFERRUN_ATTEMPT": str(number + 1)}
             with subprocess.Popen(
-                _command("runner"), cwd=CHECKOUT, env=variables, stdout=quiet, stderr=quiet
+                _command("inferrun_runner"), cwd=CHECKOUT, env=variables, stdout=quiet, stderr=quiet
             ) as child:
                 try:
                     code = child.wait(every if number < kills else scenario.limit)

@@ -17,13 +17,8 @@ import typer
 from pydantic import ValidationError
 
 from inferrun import wellknown
-from inferrun.cli.app import (
-    CommandExit,
-    CommandFailed,
-    ContextOption,
-    KubeconfigOption,
-    run_connected,
-)
+from inferrun.cli.app import ContextOption, KubeconfigOption, run_connected
+from inferrun.cli.reporting import CommandExit, CommandFailed
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound

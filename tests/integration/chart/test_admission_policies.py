@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from control.launches import manifests
-from control.launches.compilation import compile_run
-from control.launches.pod_mounts import HeaderSecret, MountedKey
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
 from inferrun.kube.objects import CONFIG_MAPS, NETWORK_POLICIES, PODS
+from inferrun.launches import manifests
+from inferrun.launches.compilation import compile_run
+from inferrun.launches.pod_mounts import HeaderSecret, MountedKey
 from inferrun.resources.placement import Placement
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from inferrun.cli.app import CommandExit
+from inferrun.cli.reporting import CommandExit
 from inferrun.client import AsyncClient, Client
 from inferrun.kube.objects import SECRETS
 from inferrun.results import ResultsUnreachable, RunNotEnded

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from inferrun import wellknown
-from inferrun.cli.app import CommandExit
+from inferrun.cli.reporting import CommandExit
 from inferrun.kube.objects import CONFIGS, RUNS
 from tests.integration.cli.run_space import CANCELLED, PROGRESS, SUCCESS, RunSpace
 from tests.integration.cli.stage import run_command

@@ -3,7 +3,7 @@
 import asyncio
 
 from inferrun import wellknown
-from inferrun.cli.app import CommandExit
+from inferrun.cli.reporting import CommandExit
 from tests.integration.cli.run_space import CANCELLED, PROGRESS, SUCCESS, RunSpace, terminal
 
 CTRL_C = "\x03"

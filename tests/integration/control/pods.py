@@ -23,12 +23,13 @@ from activities.network_policy import NetworkPolicyCopier
 from activities.record_outcome import OutcomeRecorder
 from activities.stop_launch import LaunchStopper
 from control.cluster.events import EventRecorder
-from control.launches import job_state, manifests
+from control.launches import job_state
 from control.trust.identity import Installation
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import EVENTS, JOBS, PODS, QUOTAS, Object
 from inferrun.kube.runs import RunStore
+from inferrun.launches import manifests
 from inferrun.names import verify_job_name
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults

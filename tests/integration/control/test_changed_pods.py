@@ -7,13 +7,14 @@ import pytest
 from activities.launch_job import JobLauncher
 from activities.verify_output import OutputVerifier
 from control.cluster.job_objects import list_pods_and_others
-from control.launches.manifests import NOT_STARTED
 from control.launches.observation import Before, Doing, Observation, observe
-from control.launches.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
+from inferrun.launches.manifests import NOT_STARTED
+from inferrun.launches.pod_shape import shape_of_job
+from inferrun.launches.verdict import VerdictKind
 from inferrun.reasons import Reason
 from inferrun.timestamps import utc_now
 from tests.integration.control.place import Place
@@ -23,7 +24,7 @@ from tests.integration.control.test_verify_output import verify
 from tests.integration.control.webhooks import denying_updates, mutating
 from tests.integration.waiting import eventually
 from tests.unit.launches import INSTALLATION
-from workflows.messages import LaunchStage, LaunchState, VerdictKind
+from workflows.messages import LaunchStage, LaunchState
 
 LIMITED = {"requests": {**NOWHERE["requests"], "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
 DENIAL = "team policy: jobs need a cost-center label"
@@ -40,7 +41,9 @@ CHANGES: dict[str, tuple[Callable[[Object], object], str]] = {
         f"image 'mirror.invalid/runner:1' instead of '{IMAGE}'",
     ),
     "command": (
-        lambda pod: container(pod).update(command=["vault-env", "python"], args=["-m", "runner"]),
+        lambda pod: container(pod).update(
+            command=["vault-env", "python"], args=["-m", "inferrun_runner"]
+        ),
         "another command ['vault-env', 'python'] and another args",
     ),
     "variable": (

@@ -8,10 +8,10 @@ import asyncio
 
 import pytest
 
-from control.launches.manifests import HELD
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, PODS, Object
+from inferrun.launches.manifests import HELD
 from inferrun.names import job_base_name, job_name
 from inferrun.resources import InferenceRun
 from tests.integration.control.place import Place

@@ -12,10 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
-from control.launches.launch_blocked import PATIENT_TRIES, LaunchBlocked
-from control.trust.signatures import hash_of, signed
+from control.trust.signatures import signed
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, Resource
+from inferrun.launches.launch_blocked import PATIENT_TRIES, LaunchBlocked
+from inferrun.launches.run_texts import hash_of
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import Attempt, InferenceRun

@@ -14,13 +14,14 @@ from temporalio.testing import ActivityEnvironment
 from activities.launch_job import JobLauncher
 from activities.verify_output import OutputVerifier
 from control.cluster.signers import MAX_SIGNERS, RECORD, record_signer
-from control.launches.launch_blocked import LaunchBlocked
 from control.trust.identity import Installation, SigningKey
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.objects import JOBS, LEASES, Object
 from inferrun.kube.runs import RunStore
+from inferrun.launches.launch_blocked import LaunchBlocked
+from inferrun.launches.verdict import VerdictKind
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.runner_report import RunnerResult, dump_result
@@ -43,13 +44,7 @@ from tests.integration.control.webhooks import mutating
 from tests.integration.crds.server import call
 from tests.integration.waiting import eventually
 from tests.unit.launches import INSTALLATION
-from workflows.messages import (
-    LaunchResult,
-    LaunchState,
-    VerdictKind,
-    VerifyInput,
-    VerifyResult,
-)
+from workflows.messages import LaunchResult, LaunchState, VerifyInput, VerifyResult
 
 Restart = Callable[[], Awaitable[Installation]]
 Make = Callable[[], Awaitable[InferenceRun]]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from control.cluster.job_marks import start_job
-from control.launches import manifests
-from control.launches.compilation import compile_run
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, JOBS, PODS, Object, Resource
+from inferrun.launches import manifests
+from inferrun.launches.compilation import compile_run
 from inferrun.reasons import Reason
 from inferrun.resources import parse_config
 from inferrun.run_defaults import Defaults, parse_defaults

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from control.launches.manifests import config_map, owner_reference
-from control.launches.snapshot import CompiledRun
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, JOBS, PODS, Object
+from inferrun.launches.manifests import config_map, owner_reference
+from inferrun.launches.snapshot import CompiledRun
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.runner_report import RunnerResult, dump_result

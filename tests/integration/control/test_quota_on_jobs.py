@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from control.cluster.job_marks import mark_ended
-from control.launches.launch_blocked import LaunchBlocked
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS
+from inferrun.launches.launch_blocked import LaunchBlocked
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.timestamps import parse, utc_now

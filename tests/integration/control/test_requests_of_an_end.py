@@ -8,17 +8,14 @@ from temporalio.testing import ActivityEnvironment
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object, controller_of
+from inferrun.launches.verdict import VerdictKind
 from inferrun.reasons import Phase, Reason
 from tests.integration.control.pods import FINISHED, STARTED, Launched, recorder_of
 from tests.integration.control.proxy import Proxy
 from tests.integration.crds.server import call
 from tests.integration.waiting import eventually
 from tests.unit.launches import ends_of
-from workflows.messages import (
-    RecordInput,
-    StatusResult,
-    VerdictKind,
-)
+from workflows.messages import RecordInput, StatusResult
 
 pytestmark = pytest.mark.thorough
 

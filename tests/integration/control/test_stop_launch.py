@@ -17,11 +17,12 @@ from control.cluster.job_marks import end_job, mark_stopped
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import PODS, RUNS, Object, Resource, name_of, uid_of
+from inferrun.launches.verdict import VerdictKind
 from tests.integration.control.place import Place
 from tests.integration.control.pods import NOWHERE, Launched, stopper_of
 from tests.integration.control.proxy import Proxy
 from tests.integration.waiting import eventually
-from workflows.messages import LaunchStage, StopLaunchResult, VerdictKind
+from workflows.messages import LaunchStage, StopLaunchResult
 from workflows.timing import ACTIVITIES
 
 NODES = Resource("v1", "nodes")

@@ -11,12 +11,12 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.launch_job import JobLauncher
 from activities.verify_output import OutputVerifier
-from control.launches import manifests
-from control.launches.manifests import HELD
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object, name_of, uid_of
 from inferrun.kube.runs import RunStore
+from inferrun.launches import manifests
+from inferrun.launches.manifests import HELD
 from inferrun.names import verify_job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import OutputState, dump_result

@@ -3,10 +3,10 @@ request."""
 
 from secrets import token_hex
 
-from control.launches.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, RUNS, Object
+from inferrun.launches.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from inferrun.names import job_base_name
 from inferrun.resources import InferenceRun, parse_run
 from tests.integration.control.pods import Launched

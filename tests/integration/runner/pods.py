@@ -19,11 +19,11 @@ from typing import Any
 from inferrun.plugins import Counts, RunnerError
 from inferrun.reasons import Reason
 from inferrun.runner_report import SIZES, RunnerResult, parse_report
-from runner.contract_file import read_contract
-from runner.errors import first_error
-from runner.program.execution import execute
-from runner.program.termination_message import failure, write_result
-from runner.settings import read_settings
+from inferrun_runner.contract_file import read_contract
+from inferrun_runner.errors import first_error
+from inferrun_runner.program.execution import execute
+from inferrun_runner.program.termination_message import failure, write_result
+from inferrun_runner.settings import read_settings
 
 REPOSITORY = Path(__file__).parents[3]
 LIMIT = 60.0
@@ -178,12 +178,12 @@ class Machine:
 
     async def process(self, *program: str, **environment: str) -> Ended:
         """Run the program, or another module with its arguments, and wait for its end."""
-        started = await self.start(program or ("runner",), environment=environment)
+        started = await self.start(program or ("inferrun_runner",), environment=environment)
         return await started.end()
 
     async def start(
         self,
-        program: Sequence[str] = ("runner",),
+        program: Sequence[str] = ("inferrun_runner",),
         *,
         environment: Mapping[str, str] | None = None,
         before: Sequence[str] = (),

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from inferrun.formats import BUILT_IN
 from inferrun.plugins import Limits
-from runner.stores.dataset import spooled
-from runner.stores.file.local_files import LocalFile
-from runner.stores.file_ranges import FileRanges
+from inferrun_runner.stores.dataset import spooled
+from inferrun_runner.stores.file.local_files import LocalFile
+from inferrun_runner.stores.file_ranges import FileRanges
 
 
 def main(name: str, path: Path, chunk_bytes: int) -> None:

@@ -22,8 +22,8 @@ from inferrun.formats.jsonl.format import JSONL
 from inferrun.formats.parquet.format import PARQUET
 from inferrun.formats.result_schema import result_schema
 from inferrun.plugins import Batch, Block, Chunk, ColumnSelection, Limits, RecordFormat, Results
-from runner.protocols.tensors.datatypes import KINDS
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.protocols.tensors.datatypes import KINDS
+from inferrun_runner.stores.file.local_files import MemoryFile
 from tests.integration.runner.echo_servers import DATATYPES, DIMENSIONS, values_of
 from tests.unit.runner.batches import ARROW_TYPES
 

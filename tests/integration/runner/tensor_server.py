@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from runner.protocols.v2.rest_messages import HEADER_LENGTH
+from inferrun_runner.protocols.v2.rest_messages import HEADER_LENGTH
 from tests.integration.runner.servers import serving
 
 METADATA: dict[str, Any] = {  # Any: JSON

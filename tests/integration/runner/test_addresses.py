@@ -11,10 +11,10 @@ import pytest
 
 from inferrun.plugins import Limits
 from inferrun.plugins.http import ExchangeFailed
-from runner.network.connections import open_connections
-from runner.network.exchanges import Refused
-from runner.network.http_client import open_client, whole_timeout
-from runner.network.plain_client import open_plain_client
+from inferrun_runner.network.connections import open_connections
+from inferrun_runner.network.exchanges import Refused
+from inferrun_runner.network.http_client import open_client, whole_timeout
+from inferrun_runner.network.plain_client import open_plain_client
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel, Handler
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.warm_up import IN_A_ROW
+from inferrun_runner.warm_up import IN_A_ROW
 from tests.integration.runner.authority import server_context
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.s3_server import credentials, s3_server
@@ -69,7 +69,7 @@ async def test_the_warm_up_trusts_the_model_server(
     async with server(lambda _: (200, ""), tls=tls) as (url, paths):
         krateo.contract["kserve"]["modelUrl"] = f"{url}/v2/models/sum/infer"
         ended = await krateo.process(
-            "runner.warm_up", INFERRUN_WARM_UP_SECONDS="60", **bundle(authority)
+            "inferrun_runner.warm_up", INFERRUN_WARM_UP_SECONDS="60", **bundle(authority)
         )
     assert ended.code == 0, ended.stdout
     assert paths == ["/v2/models/sum/ready"] * IN_A_ROW

@@ -17,10 +17,10 @@ from aiohttp import web
 
 from inferrun.plugins import InputError, Limits, OutputError
 from inferrun.stores import AzureStorage, GcsStorage
-from runner.stores.objects.azure import azure_cloud
-from runner.stores.objects.bucket import open_bucket
-from runner.stores.objects.cloud import Mount
-from runner.stores.objects.gcs import gcs_cloud
+from inferrun_runner.stores.objects.azure import azure_cloud
+from inferrun_runner.stores.objects.bucket import open_bucket
+from inferrun_runner.stores.objects.cloud import Mount
+from inferrun_runner.stores.objects.gcs import gcs_cloud
 from tests.integration.runner.clouds import CloudBucket, Clouds, clouds
 from tests.integration.runner.distant_server import at_a_distance
 from tests.integration.runner.pods import Machine

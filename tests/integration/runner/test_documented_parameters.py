@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from control.launches.compilation import compile_run
+from inferrun.launches.compilation import compile_run
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
 from inferrun.run_defaults import Defaults

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from runner.registry import BUILT_IN
-from runner.registry import PROTOCOLS as PROTOCOLS_GROUP
+from inferrun_runner.registry import BUILT_IN
+from inferrun_runner.registry import PROTOCOLS as PROTOCOLS_GROUP
 from tests.conformance.protocol_worlds import PROTOCOLS
 from tests.integration.runner.documented import valid_spec
 from tests.integration.runner.openai_server import openai_server, posted

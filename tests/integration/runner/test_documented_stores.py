@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from inferrun.manifest import Manifest
-from runner.registry import BUILT_IN, INPUTS
+from inferrun_runner.registry import BUILT_IN, INPUTS
 from tests.integration.runner.clouds import Clouds
 from tests.integration.runner.documented import valid_spec
 from tests.integration.runner.pods import REPOSITORY, Machine

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from inferrun.contract import dump_contract
-from runner.contract_file import read_contract
+from inferrun_runner.contract_file import read_contract
 from tests.integration.runner.pods import Machine, until
 from tests.integration.runner.servers import CountingModel
 from tests.integration.runner.volumes import remount, small_volume

@@ -16,7 +16,7 @@ from inferrun.formats.csv.format import Csv
 from inferrun.formats.jsonl.format import Jsonl
 from inferrun.formats.record_texts import copied_texts
 from inferrun.plugins import Chunk, ColumnSelection, InputError, Limits, RecordFormat
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.stores.file.local_files import MemoryFile
 from tests.foreign.software import HERE, files_of, readings_of
 
 Settings = dict[str, Any]  # Any: JSON

@@ -13,7 +13,7 @@ import pytest
 
 from inferrun.contract import Model
 from inferrun.plugins import Limits, ModelContext
-from runner.protocols.probe import open_probe, with_protocol
+from inferrun_runner.protocols.probe import open_probe, with_protocol
 from tests.foreign.answers import playing, read_recording, recordings
 from tests.integration.runner.pods import Machine
 

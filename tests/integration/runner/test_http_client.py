@@ -10,9 +10,9 @@ import pytest
 
 from inferrun.plugins import FaultKind, Limits
 from inferrun.plugins.http import ExchangeFailed
-from runner.network.exchanges import Response, ResponseTooLarge
-from runner.network.http_client import open_client, whole_timeout
-from runner.network.plain_client import open_plain_client
+from inferrun_runner.network.exchanges import Response, ResponseTooLarge
+from inferrun_runner.network.http_client import open_client, whole_timeout
+from inferrun_runner.network.plain_client import open_plain_client
 
 OK = b"HTTP/1.1 200 OK\r\n"
 LIMITS = Limits(allowed_addresses="127.0.0.1")

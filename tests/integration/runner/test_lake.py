@@ -11,10 +11,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from inferrun.plugins.columns import ALL_COLUMNS
-from runner.contract_file import only_label, read_contract
-from runner.program.execution import store_context
-from runner.registry import Registry
-from runner.settings import read_settings
+from inferrun_runner.contract_file import only_label, read_contract
+from inferrun_runner.program.execution import store_context
+from inferrun_runner.registry import Registry
+from inferrun_runner.settings import read_settings
 from tests.conformance.worlds import iceberg_catalog
 from tests.integration.runner.pods import Machine, until
 from tests.integration.runner.s3_server import S3Server, credentials

@@ -82,7 +82,7 @@ async def test_the_certificate_of_an_llm_service_is_trusted_from_its_secret(
         file.contract["kserve"]["modelUrl"] = f"{server.url}/v2/models/sum/infer"
         without = await file.process()
         file.endpoint("model-ca", {key: (self_signed / "tls.crt").read_text()})
-        awake = await file.process("runner.warm_up")
+        awake = await file.process("inferrun_runner.warm_up")
         ended = await file.process()
     assert without.code == 4
     assert "name it with spec.caBundle in the InferenceConfig" in without.message
@@ -96,7 +96,7 @@ async def test_the_authority_of_an_object_is_trusted_over_grpc(
     use_grpc(file, grpc_server)
     without = await file.process()
     use_grpc(file, grpc_server, caCertificates=(authority / "authority.pem").read_text())
-    awake = await file.process("runner.warm_up")
+    awake = await file.process("inferrun_runner.warm_up")
     ended = await file.process()
     assert without.code == 4
     assert (

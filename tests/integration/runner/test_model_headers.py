@@ -10,7 +10,7 @@ from aiohttp import web
 
 from inferrun.contract import ContractHeader, Model
 from inferrun.plugins import Limits
-from runner.protocols.probe import open_probe
+from inferrun_runner.protocols.probe import open_probe
 from tests.conformance.protocol_worlds import PROTOCOLS
 from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.servers import CountingModel

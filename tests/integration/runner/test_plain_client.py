@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from inferrun.plugins.http import ExchangeFailed
-from runner.network.connections import Connections
-from runner.network.exchanges import JOINED_BYTES, Refused
-from runner.network.plain_client import PlainClient, open_plain_client
+from inferrun_runner.network.connections import Connections
+from inferrun_runner.network.exchanges import JOINED_BYTES, Refused
+from inferrun_runner.network.plain_client import PlainClient, open_plain_client
 from tests.integration.runner.test_http_client import HEADERS, LIMITS, OK, raw_server, sized
 
 TWO = LIMITS.model_copy(update={"allowed_addresses": "127.0.0.1,127.0.0.2,127.0.0.9"})

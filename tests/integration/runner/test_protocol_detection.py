@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.protocols.model_urls import protocol_in
+from inferrun_runner.protocols.model_urls import protocol_in
 from tests.conformance.protocol_worlds import PROTOCOLS
 from tests.integration.runner.openai_server import openai_server
 from tests.integration.runner.pods import Machine

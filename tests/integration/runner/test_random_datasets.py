@@ -33,9 +33,9 @@ from inferrun.formats.record_texts import copied_texts
 from inferrun.formats.table_reader import TableReader
 from inferrun.plugins import ArrowRecords, ColumnSelection, Limits
 from inferrun.stores.dataset import DatasetStorage
-from runner.stores.dataset import OpenedDataset
-from runner.stores.file.local_files import LocalFile
-from runner.stores.file_ranges import FileRanges
+from inferrun_runner.stores.dataset import OpenedDataset
+from inferrun_runner.stores.file.local_files import LocalFile
+from inferrun_runner.stores.file_ranges import FileRanges
 
 DATASETS: Final = int(os.environ.get("DATASETS", "300"))
 

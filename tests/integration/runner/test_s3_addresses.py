@@ -10,9 +10,9 @@ import pytest
 
 from inferrun.plugins import InputError, Limits, OutputError, RunnerError
 from inferrun.stores import S3Storage
-from runner.stores.objects.bucket import open_bucket
-from runner.stores.objects.cloud import Mount
-from runner.stores.objects.s3 import s3_cloud
+from inferrun_runner.stores.objects.bucket import open_bucket
+from inferrun_runner.stores.objects.cloud import Mount
+from inferrun_runner.stores.objects.s3 import s3_cloud
 
 pytestmark = pytest.mark.thorough
 

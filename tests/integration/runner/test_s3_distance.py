@@ -9,9 +9,9 @@ import pytest
 
 from inferrun.plugins import InputError, Limits
 from inferrun.stores import S3Storage
-from runner.stores.objects.bucket import open_bucket
-from runner.stores.objects.cloud import Mount
-from runner.stores.objects.s3 import s3_cloud
+from inferrun_runner.stores.objects.bucket import open_bucket
+from inferrun_runner.stores.objects.cloud import Mount
+from inferrun_runner.stores.objects.s3 import s3_cloud
 from tests.integration.runner.distant_server import at_a_distance
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.s3_server import credentials, s3_server

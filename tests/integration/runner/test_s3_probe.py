@@ -11,9 +11,9 @@ from aiohttp import web
 
 from inferrun.plugins import Limits, OutputError
 from inferrun.stores import S3Storage
-from runner.stores.objects.bucket import Bucket, open_bucket
-from runner.stores.objects.cloud import Mount
-from runner.stores.objects.s3 import s3_cloud
+from inferrun_runner.stores.objects.bucket import Bucket, open_bucket
+from inferrun_runner.stores.objects.cloud import Mount
+from inferrun_runner.stores.objects.s3 import s3_cloud
 from tests.integration.runner.s3_server import S3Server, credentials
 from tests.integration.runner.servers import serving
 

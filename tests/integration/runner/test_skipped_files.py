@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from runner.contract_file import read_contract
-from runner.settings import read_settings
-from runner.verify import verify
+from inferrun_runner.contract_file import read_contract
+from inferrun_runner.settings import read_settings
+from inferrun_runner.verify import verify
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.s3_server import S3Server, credentials
 

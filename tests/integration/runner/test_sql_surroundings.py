@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from inferrun.plugins import ColumnSelection, InputError
-from runner.stores.sql.input import KeyRanges, open_input
+from inferrun_runner.stores.sql.input import KeyRanges, open_input
 from tests.integration.runner.pods import Machine, until
 from tests.integration.runner.postgres_server import Postgres
 from tests.integration.runner.servers import CountingModel

@@ -22,9 +22,9 @@ from inferrun.plugins import (
     Source,
     StoreContext,
 )
-from runner.registry import Registry
-from runner.stores.services import RunnerServices
-from runner.stores.sql.input import KeyRanges, open_input
+from inferrun_runner.registry import Registry
+from inferrun_runner.stores.services import RunnerServices
+from inferrun_runner.stores.sql.input import KeyRanges, open_input
 from tests.integration.runner.postgres_server import Postgres, postgres_server
 
 ID = uuid.UUID("00000000-0000-4000-8000-00000000000a")

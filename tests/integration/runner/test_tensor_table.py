@@ -25,7 +25,7 @@ from inferrun.plugins import (
     Records,
     Results,
 )
-from runner import registry
+from inferrun_runner import registry
 from tests.integration.runner.echo_servers import (
     DATATYPES,
     DIMENSIONS,

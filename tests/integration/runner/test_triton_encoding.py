@@ -12,11 +12,11 @@ import orjson
 import pytest
 
 from inferrun.plugins import JsonRecords, Tensors
-from runner.protocols.tensors.columns import tensor_of
-from runner.protocols.tensors.datatypes import from_raw
-from runner.protocols.tensors.signature import Signature, signature_of
-from runner.protocols.v2 import grpc_messages, rest_messages
-from runner.protocols.v2 import inference_pb2 as messages
+from inferrun_runner.protocols.tensors.columns import tensor_of
+from inferrun_runner.protocols.tensors.datatypes import from_raw
+from inferrun_runner.protocols.tensors.signature import Signature, signature_of
+from inferrun_runner.protocols.v2 import grpc_messages, rest_messages
+from inferrun_runner.protocols.v2 import inference_pb2 as messages
 from tests.integration.runner.echo_servers import DIMENSIONS, SAMPLES
 from tools.devcluster.servers_for_tests import triton_python
 

@@ -25,7 +25,7 @@ async def verified(machine: Machine, *words: str) -> tuple[int | None, OutputFin
     """Exit code, finding and message of the program."""
     environment = machine.environment_of_next_pod()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "runner.verify", *words, cwd=REPOSITORY, env=environment
+        sys.executable, "-m", "inferrun_runner.verify", *words, cwd=REPOSITORY, env=environment
     )
     code = await asyncio.wait_for(process.wait(), 30)
     text = await asyncio.to_thread(Path(environment["INFERRUN_TERMINATION_LOG"]).read_text)

@@ -12,9 +12,9 @@ from aiohttp import web
 from inferrun.backoff import Backoff
 from inferrun.contract import Model
 from inferrun.runner_report import WarmUp, latest_line
-from runner.network.exchanges import Refused
-from runner.settings import Settings
-from runner.warm_up import IN_A_ROW, Seen, wait_until_ready
+from inferrun_runner.network.exchanges import Refused
+from inferrun_runner.settings import Settings
+from inferrun_runner.warm_up import IN_A_ROW, Seen, wait_until_ready
 from tests.conformance.protocol_worlds import grpc_contents
 from tests.integration.runner.pods import Ended, Machine, until
 from tests.integration.runner.servers import serving
@@ -231,7 +231,7 @@ async def test_an_address_and_a_name_of_thousands_of_characters_are_reported_sho
 async def run_program(machine: Machine, url: str, *, seconds: float, **environment: str) -> Ended:
     machine.contract["kserve"] = {"modelUrl": url, "modelName": "iris"}
     return await machine.process(
-        "runner.warm_up", INFERRUN_WARM_UP_SECONDS=str(seconds), **environment
+        "inferrun_runner.warm_up", INFERRUN_WARM_UP_SECONDS=str(seconds), **environment
     )
 
 

@@ -8,9 +8,10 @@ import pytest
 from activities.inspect_launch import LaunchInspector
 from activities.launch_reader import LaunchReader
 from control.launches.pod_end import PodEnd, write_ends
-from control.launches.pod_shape import shape_of_pod
 from control.trust.identity import SigningKey
 from inferrun.kube.runs import RunStore
+from inferrun.launches.pod_shape import shape_of_pod
+from inferrun.launches.verdict import VerdictKind
 from inferrun.reasons import Reason
 from inferrun.run_defaults import Defaults
 from inferrun.runner_report import RunnerResult, dump_result
@@ -26,7 +27,7 @@ from tests.unit.launches import (
     live_pod,
 )
 from tests.unit.objects import RUN, Json, snapshot, terminated
-from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
+from workflows.messages import InspectInput, LaunchReport, LaunchStage
 from workflows.timing import ACTIVITIES
 
 

@@ -7,12 +7,12 @@ import orjson
 import pytest
 
 from activities.model_reader import OTHER_RESOURCES, ModelReader
-from control.launches.launch_blocked import LaunchBlocked
-from control.launches.snapshot import WantedService
 from inferrun.kube.client import KubeClient
 from inferrun.kube.decoding import read_object
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import Object, Resource
+from inferrun.launches.launch_blocked import LaunchBlocked
+from inferrun.launches.snapshot import WantedService
 from inferrun.reasons import Reason
 from inferrun.timestamps import rfc3339
 from tests.unit.inferrun.kserve.stored import (

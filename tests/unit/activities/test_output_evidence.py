@@ -6,11 +6,11 @@ import pytest
 
 from activities.verify_output import unanswerable
 from control.launches.launch_report import LaunchObjects, is_unclear, report_on
-from control.launches.pod_mounts import EndpointSecret
+from inferrun.launches.pod_mounts import EndpointSecret
+from inferrun.launches.verdict import VerdictKind
 from inferrun.reasons import Reason
 from inferrun.runner_report import OutputState, RunnerResult, dump_result
 from tests.unit.objects import NOW, Json, job, pod, snapshot, terminated, waiting
-from workflows.messages import VerdictKind
 
 FAILURE = dump_result(RunnerResult(reason=Reason.INFERENCE_FAILED, message="no model"))
 SUCCESS = dump_result(RunnerResult(reason=Reason.SUCCEEDED, message="9 of 9"))

@@ -11,8 +11,8 @@ from activities.inspect_launch import LaunchInspector
 from activities.launch_reader import LaunchReader
 from activities.stop_launch import LaunchStopper
 from control.cluster.events import EventRecorder
-from control.launches.pod_shape import shape_of_pod
 from inferrun.kube.runs import RunStore
+from inferrun.launches.pod_shape import shape_of_pod
 from inferrun.reasons import Reason
 from inferrun.run_defaults import Defaults
 from tests.unit.activities.api_servers import StoredObjects

@@ -8,19 +8,19 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from activities.verify_output import OutputVerifier
-from control.launches.compilation import compile_run
-from control.launches.launch_blocked import LaunchBlocked
-from control.trust.signatures import hash_of
 from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.objects import CONFIG_MAPS, Object, Resource
 from inferrun.kube.runs import RunStore
+from inferrun.launches.compilation import compile_run
+from inferrun.launches.launch_blocked import LaunchBlocked
+from inferrun.launches.run_texts import hash_of
+from inferrun.launches.verification_timing import VERIFICATION
 from inferrun.run_defaults import Defaults
 from inferrun.runner_report import OutputState
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import INSTALLATION
 from tests.unit.objects import config, run
 from workflows.messages import VerifyInput, VerifyResult
-from workflows.timing import VERIFICATION
 
 COMPILED = compile_run(run(), config(), defaults=Defaults(), runner_account="")
 

@@ -13,11 +13,11 @@ from campaigns.benchmarks.runner.run import SIDE_BY_SIDE, Pass
 from campaigns.benchmarks.runner.scenarios import WIDE
 from campaigns.benchmarks.runner.server import POISON, Seen
 from inferrun.plugins import JsonRecords
-from runner.protocols.tensors.columns import Tensor, tensor_of
-from runner.protocols.tensors.predictions import results_of
-from runner.protocols.tensors.signature import Signature, TensorSpec
-from runner.protocols.v2 import rest_messages
-from runner.protocols.v2.grpc_messages import decode_response, infer_request
+from inferrun_runner.protocols.tensors.columns import Tensor, tensor_of
+from inferrun_runner.protocols.tensors.predictions import results_of
+from inferrun_runner.protocols.tensors.signature import Signature, TensorSpec
+from inferrun_runner.protocols.v2 import rest_messages
+from inferrun_runner.protocols.v2.grpc_messages import decode_response, infer_request
 from tests.unit.runner.batches import decoded
 
 SIGNATURE = Signature((TensorSpec("input-0"),))

@@ -18,9 +18,9 @@ from inferrun.plugins import ArrowRecords
 from inferrun.formats.columns import row_texts
 from inferrun.formats.orc import ORC, dataset
 from inferrun.formats.parquet.format import PARQUET
-from runner.protocols.tensors.columns import tensor_of
-from runner.protocols.tensors.datatypes import raw_of
-from runner.protocols.tensors.signature import TensorSpec
+from inferrun_runner.protocols.tensors.columns import tensor_of
+from inferrun_runner.protocols.tensors.datatypes import raw_of
+from inferrun_runner.protocols.tensors.signature import TensorSpec
 assert pyarrow.__file__.startswith({folder!r}), pyarrow.__file__
 table = pyarrow.table({{"a": [1, None, 3], "b": [0.5, 1.5, 2.5]}})
 out = io.BytesIO()

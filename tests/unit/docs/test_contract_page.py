@@ -6,15 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from control.launches.manifests import CONTRACT_PATH, job
-from control.launches.pod_mounts import DATA_PATH, ENDPOINTS_PATH
-from control.launches.snapshot import CompiledRun
 from inferrun.contract import Contract, dump_contract
+from inferrun.launches.manifests import CONTRACT_PATH, job
+from inferrun.launches.pod_mounts import DATA_PATH, ENDPOINTS_PATH
+from inferrun.launches.snapshot import CompiledRun
 from inferrun.names import job_base_name
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import ProgressLine, RunnerResult, latest_line, parse_report
 from inferrun.stop_timing import STOP
-from runner import registry
+from inferrun_runner import registry
 from tests.unit.docs.pages import CONTRACT, CUSTOM_IMAGE, ROOT, STORE, blocks
 from tests.unit.objects import snapshot
 

@@ -122,7 +122,7 @@ FOLDERS = (
     "inferrun",
     "operator_shim",
     "requirements",
-    "runner",
+    "inferrun_runner",
     "tests",
     "tools",
 )

@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 
 from control.launches.launch_report import LaunchObjects, report_on
-from control.launches.manifests import WARM_UP_CONTAINER
 from inferrun.exitcodes import ExitCode, reason_of
+from inferrun.launches.manifests import WARM_UP_CONTAINER
+from inferrun.launches.retry_policy import StepKind, check_disruptions, next_step
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
 from tests.unit.docs.pages import DOCS
 from tests.unit.objects import FINISHED, NOW, Json, at, job, pod, snapshot, terminated, waiting
-from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
-from workflows.retry_policy import StepKind, check_disruptions, next_step
+from workflows.messages import LaunchReport, LaunchStage
 
 PAGE = DOCS / "concepts" / "retries.md"
-VERDICTS = DOCS.parent / "control" / "launches" / "verdict.py"
+VERDICTS = DOCS.parent / "inferrun" / "launches" / "judgement.py"
 ROWS = {
     cells[0]: (Reason(cells[1].strip("`")), cells[2], cells[3])
     for cells in re.findall(

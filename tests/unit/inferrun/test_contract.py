@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from control.launches.compilation import compile_run
 from inferrun.contract import Contract, Model, dump_contract
+from inferrun.launches.compilation import compile_run
 from inferrun.run_defaults import Defaults
 from tests.unit.objects import UID, config, run
 

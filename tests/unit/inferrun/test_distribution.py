@@ -24,7 +24,7 @@ PROGRAMS = (
     "worker",
     "operator_shim",
     "control",
-    "runner",
+    "inferrun_runner",
     "tests",
     "deploy",
     "tools",
@@ -62,11 +62,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "worker",
         "operator_shim",
         "control",
-        "runner",
+        "inferrun_runner",
     ):
         shutil.copytree(
             CHECKOUT / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
         )
+    return built_wheel(source, target)
+
+
+def built_wheel(source: Path, target: Path) -> Path:
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
     subprocess.run(
         [sys.executable, "-c", build, target], cwd=source, check=True, capture_output=True
@@ -97,6 +101,20 @@ def test_the_wheel_contains_only_the_library_and_declares_that_it_is_typed(wheel
         names = archive.namelist()
     assert {name.split("/")[0] for name in names} == {"inferrun", "inferrun-0.1.0.dist-info"}
     assert "inferrun/py.typed" in names
+
+
+def test_the_wheel_of_the_runner_contains_all_of_it_and_nothing_else(tmp_path: Path) -> None:
+    tree = CHECKOUT / "inferrun_runner"
+    source = shutil.copytree(
+        tree, tmp_path / "source", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    with zipfile.ZipFile(built_wheel(source, tmp_path)) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == {
+        f"inferrun_runner/{one.relative_to(tree)}"
+        for one in tree.rglob("*.py*")
+        if one.suffix in (".py", ".pyi")
+    }
 
 
 def test_the_installed_library_imports_without_the_checkout(python: Path) -> None:

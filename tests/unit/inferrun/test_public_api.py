@@ -36,4 +36,4 @@ def test_the_exports_load_neither_temporal_nor_kubernetes_nor_an_http_client(
 ) -> None:
     command = [sys.executable, "-c", IMPORT_AND_LIST, *words]
     loaded = set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
-    assert loaded.isdisjoint({*forbidden, "runner", "workflows", "activities"})
+    assert loaded.isdisjoint({*forbidden, "inferrun_runner", "workflows", "activities"})

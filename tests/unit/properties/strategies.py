@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from control.launches.manifests import WARM_UP_CONTAINER
+from inferrun.launches.manifests import WARM_UP_CONTAINER
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Reason
 from inferrun.timestamps import rfc3339
 from tests.unit.launches import DISRUPTED, UNSCHEDULED, live_job, live_pod
 from tests.unit.objects import NOW, Json, at
-from workflows.messages import Verdict, VerdictKind
 
 PROPERTY = settings(max_examples=150)
 """Reproducible: the examples depend on the test alone."""

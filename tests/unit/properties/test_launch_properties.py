@@ -4,17 +4,19 @@ agree."""
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.launches import job_state, pod_state
+from control.launches import job_state
 from control.launches.launch_report import LaunchObjects, report_on
 from control.launches.observation import Before, Doing, is_success, observe, observe_absent
 from control.launches.pod_end import PodEnd
-from control.launches.snapshot import Snapshot
 from control.launches.trimming import trim_job, trim_pod
 from inferrun.kube.objects import condition_of
+from inferrun.launches import pod_state
+from inferrun.launches.snapshot import Snapshot
+from inferrun.launches.verdict import VerdictKind
 from tests.unit.launches import live_job, live_pod
 from tests.unit.objects import NOW, Json, at, snapshot
 from tests.unit.properties.strategies import OTHERS, PROPERTY, jobs, pods
-from workflows.messages import LaunchStage, VerdictKind
+from workflows.messages import LaunchStage
 
 POD_UIDS = st.sampled_from(["", "pod-0", "pod-1", "pod-2", "unknown"])
 NODE_LOST = 300

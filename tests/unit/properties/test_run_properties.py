@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.launches.launch_results import resume
+from inferrun.launches.retry_policy import BACKOFF, StepKind, next_step
+from inferrun.launches.run_clock import is_expired
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Phase
 from inferrun.resources.status import ATTEMPTS_LIMIT
 from inferrun.timestamps import rfc3339
@@ -20,11 +23,7 @@ from workflows.messages import (
     LaunchState,
     RunInput,
     SpecChanged,
-    Verdict,
-    VerdictKind,
 )
-from workflows.retry_policy import BACKOFF, StepKind, next_step
-from workflows.run_clock import is_expired
 from workflows.run_state import RunState
 
 BLOCKED = {"launched": None, "waits": LaunchState.WAITING}

@@ -20,7 +20,7 @@ from inferrun.plugins import (
     RecordFormat,
     Results,
 )
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.stores.file.local_files import MemoryFile
 
 ARROW_TYPES = {
     "BOOL": pyarrow.bool_(),

@@ -5,10 +5,10 @@ import asyncio
 import selectors
 
 from inferrun.plugins import Batch, Limits, ModelProtocol
-from runner.sending.error_budget import ErrorBudget
-from runner.sending.reorder_window import ReorderWindow
-from runner.sending.requests import Requests
-from runner.sending.sender import Sender
+from inferrun_runner.sending.error_budget import ErrorBudget
+from inferrun_runner.sending.reorder_window import ReorderWindow
+from inferrun_runner.sending.requests import Requests
+from inferrun_runner.sending.sender import Sender
 from tests.unit.runner.batches import batch, decoded
 
 _NEVER_FULL = 1 << 40

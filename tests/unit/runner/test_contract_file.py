@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inferrun.plugins import ContractError
-from runner.contract_file import only_label, parse_contract, read_contract
+from inferrun_runner.contract_file import only_label, parse_contract, read_contract
 
 OLD = b"""{"jobId": "5be07ada", "jobName": "inf-a-5be07ada", "kserve": {"modelName": "iris", "modelUrl": "host/v2"},
  "input": {"krateo": {"api": {}}}, "output": {"krateo": {"api": {}}}, "parameters": {"a": "b"}}"""

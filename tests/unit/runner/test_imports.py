@@ -22,9 +22,9 @@ FORBIDDEN = {
 
 LOAD_EVERYTHING = """
 import importlib, json, pkgutil, sys
-import runner, runner.__main__
-from runner.registry import BUILT_IN
-for module in pkgutil.walk_packages(runner.__path__, "runner."):
+import inferrun_runner, inferrun_runner.__main__
+from inferrun_runner.registry import BUILT_IN
+for module in pkgutil.walk_packages(inferrun_runner.__path__, "inferrun_runner."):
     importlib.import_module(module.name)
 loaded = [point.load() for point in BUILT_IN]
 print(json.dumps({"modules": sorted(sys.modules), "loaded": len(loaded)}))
@@ -43,9 +43,9 @@ def test_a_fresh_runner_imports_nothing_of_the_control_plane() -> None:
 
 
 FILES = (
-    "runner.__main__",
-    "runner.stores.file.input",
-    "runner.stores.file.output",
+    "inferrun_runner.__main__",
+    "inferrun_runner.stores.file.input",
+    "inferrun_runner.stores.file.output",
     "inferrun.formats.jsonl.format",
 )
 HEAVY = {"grpc", "obstore", "psycopg", "pyarrow"}
@@ -56,8 +56,8 @@ time to import."""
 @pytest.mark.parametrize(
     "imported",
     [
-        *((*FILES, f"runner.protocols.{name}.rest") for name in ("v2", "v1", "openai")),
-        ("runner.warm_up",),
+        *((*FILES, f"inferrun_runner.protocols.{name}.rest") for name in ("v2", "v1", "openai")),
+        ("inferrun_runner.warm_up",),
     ],
 )
 def test_a_run_from_and_to_files_and_the_warm_up_import_no_client_of_a_store(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from inferrun.plugins import ContractError
-from runner import registry
+from inferrun_runner import registry
 
 
 def install(site: Path, *, group: str, points: str) -> None:
@@ -53,7 +53,7 @@ def test_a_package_must_not_reuse_a_built_in_name(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(
         ContractError,
-        match=r"^input\.file: 'file' is provided more than once \(other:open_input, runner\.",
+        match=r"^input\.file: 'file' is provided more than once \(inferrun_runner\..*, other:open_input\)",
     ):
         registry.Registry().input_store("file")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from inferrun.plugins import ContractError, Limits
-from runner.settings import Settings, read_settings
+from inferrun_runner.settings import Settings, read_settings
 
 
 def test_settings_have_defaults_and_are_read_from_the_environment() -> None:

@@ -32,7 +32,7 @@ from inferrun.plugins import (
     ResultWriter,
     StoredResult,
 )
-from runner.program.result_types import columns_of, type_of
+from inferrun_runner.program.result_types import columns_of, type_of
 
 REJECTED = RecordError("rejected", "it is bad", attempts=2)
 

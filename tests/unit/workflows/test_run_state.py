@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Phase, Reason
 from inferrun.resources.status import ATTEMPTS_LIMIT
 from inferrun.runner_report import RecordCounts
@@ -17,8 +18,6 @@ from workflows.messages import (
     LaunchState,
     RunInput,
     SpecChanged,
-    Verdict,
-    VerdictKind,
 )
 from workflows.run_state import RunState
 from workflows.signals import Ended, LaunchSignals

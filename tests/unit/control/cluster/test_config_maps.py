@@ -3,7 +3,7 @@
 import pytest
 
 from control.cluster.config_maps import is_start_of
-from control.trust.signatures import hash_of, texts_of
+from inferrun.launches.run_texts import hash_of, texts_of
 from tests.unit.objects import run
 
 TEXTS = {"contract.json": '{"jobName":"x"}', "snapshot.json": '{"image":"own"}'}

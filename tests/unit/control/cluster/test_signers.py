@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from control.launches import manifests
-from control.launches.snapshot import CompiledRun
 from control.trust.identity import SigningKey
 from control.trust.signatures import signed, signer_of_object
+from inferrun.launches import manifests
+from inferrun.launches.snapshot import CompiledRun
 from inferrun.run_ref import RunRef
 from tests.unit.objects import RUN, Json, snapshot
 

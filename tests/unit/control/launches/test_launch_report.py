@@ -7,12 +7,13 @@ import pytest
 from control.launches.launch_report import LaunchObjects, report_on
 from control.launches.pod_end import PodEnd
 from inferrun import wellknown
+from inferrun.launches.verdict import VerdictKind
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
-from tests.unit.control.launches.test_pod_state import WAITED, pod_on_node
+from tests.unit.inferrun.launches.test_pod_state import WAITED, pod_on_node
 from tests.unit.launches import DISRUPTED, JOB_NAME, live_job, live_pod, running
 from tests.unit.objects import NOW, Json, at, snapshot, terminated, waiting
-from workflows.messages import LaunchReport, LaunchStage, VerdictKind
+from workflows.messages import LaunchReport, LaunchStage
 
 
 def report(

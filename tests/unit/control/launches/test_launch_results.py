@@ -2,9 +2,9 @@
 
 import pytest
 
-from control.launches.launch_blocked import LaunchBlocked
 from control.launches.launch_results import blocked, launched, lost_job, resume, seconds_left
-from control.launches.snapshot import CompiledRun
+from inferrun.launches.launch_blocked import LaunchBlocked
+from inferrun.launches.snapshot import CompiledRun
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from tests.unit.objects import NOW, RUN, STARTED, Json, job, run, snapshot

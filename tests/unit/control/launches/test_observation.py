@@ -23,9 +23,9 @@ from control.launches.observation import (
     running_message,
 )
 from control.launches.pod_end import PodEnd
-from control.launches.pod_state import may_run
 from control.launches.trimming import trim_events, trim_job, trim_pod
 from inferrun import wellknown
+from inferrun.launches.pod_state import may_run
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Reason
 from tests.unit.launches import (

@@ -3,11 +3,11 @@
 import pytest
 
 from activities.launch_reader import suspension_of
+from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Reason
 from inferrun.resources import parse_run
 from tests.unit.launches import JOB_UID, live_run
 from tests.unit.objects import Json
-from workflows.messages import Verdict, VerdictKind
 
 FIRST: Json = {
     "launch": 1,

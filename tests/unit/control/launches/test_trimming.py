@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from control.launches import job_state, pod_state
-from control.launches.manifests import ANNOTATION_SECONDS_LEFT
+from control.launches import job_state
 from control.launches.observation import Launch
 from control.launches.pod_end import PodEnd
-from control.launches.pod_shape import shape_of_pod
 from control.launches.trimming import (
     MESSAGE_LIMIT,
     slim_event,
@@ -21,6 +19,9 @@ from control.launches.trimming import (
 )
 from inferrun import wellknown
 from inferrun.kube.objects import controller_of
+from inferrun.launches import pod_state
+from inferrun.launches.manifests import ANNOTATION_SECONDS_LEFT
+from inferrun.launches.pod_shape import shape_of_pod
 from tests.unit.launches import DISRUPTED, JOB_UID, live_job, live_pod, running
 from tests.unit.objects import STARTED, Json, at, event, terminated, waiting
 

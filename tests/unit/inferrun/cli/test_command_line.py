@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from inferrun.cli import main
-from inferrun.cli.app import CommandExit
 from inferrun.cli.commands import COMMANDS
+from inferrun.cli.reporting import CommandExit
 from inferrun.kube.kubeconfig import selected_kubeconfig
 
 ELSEWHERE = """

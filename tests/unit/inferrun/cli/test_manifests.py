@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from inferrun.cli import main
-from inferrun.cli.app import CommandExit
-from inferrun.cli.manifests import read_manifests
+from inferrun.cli.reporting import CommandExit
+from inferrun.client.manifest_files import read_manifests
 from inferrun.resources import InferenceConfig
 
 ROOT = Path(__file__).parents[4]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inferrun.formats.json_array import JSON_ARRAY
 from inferrun.plugins import Chunk, ColumnSelection, InputError, Limits
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.stores.file.local_files import MemoryFile
 from tests.unit.runner.batches import chunks_of, decoded
 
 VALUES: st.SearchStrategy[Any] = st.recursive(  # Any: JSON

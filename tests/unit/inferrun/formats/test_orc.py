@@ -7,7 +7,7 @@ import pytest
 
 from inferrun.formats.orc import Orc
 from inferrun.plugins import Chunk, ColumnSelection, Limits
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.stores.file.local_files import MemoryFile
 
 SPARK = MemoryFile("spark.orc", Path(__file__).with_name("julian.orc").read_bytes())
 """As Spark 4.1.1 writes `select date'0001-01-01' a, date'1500-03-01' b, timestamp'1969-12-31

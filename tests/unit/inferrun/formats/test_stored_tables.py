@@ -16,7 +16,7 @@ from inferrun.formats.record_texts import copied_texts
 from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT, parse_type, result_schema
 from inferrun.formats.stored_tables import blocks_of_tables, table_rows
 from inferrun.plugins import ArrowRecords, Batch, Block, ColumnSelection, JsonRecords, Results
-from runner.program.result_types import columns_of
+from inferrun_runner.program.result_types import columns_of
 
 NAN, INFINITY = float("nan"), float("inf")
 COPIED: dict[str, pa.Array] = {

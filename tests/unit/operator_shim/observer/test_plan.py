@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from control.launches.manifests import NOT_STARTED
 from control.launches.observation import Doing, Launch
 from control.launches.trimming import trim_job, trim_pod
 from inferrun.kube.objects import Object
+from inferrun.launches.manifests import NOT_STARTED
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import Pace, ProgressLine, RecordCounts, TokenUsage
 from operator_shim.observer.plan import (

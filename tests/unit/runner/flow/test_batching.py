@@ -7,7 +7,7 @@ import pytest
 
 from inferrun.formats.record_texts import copied_texts
 from inferrun.plugins import Batch, Block, CustomId, JsonRecords, RecordError
-from runner.flow.batching import Batching
+from inferrun_runner.flow.batching import Batching
 from tests.unit.runner.batches import decoded, records
 
 

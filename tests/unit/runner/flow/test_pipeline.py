@@ -39,7 +39,7 @@ from inferrun.plugins import (
     StoreAbilities,
     TokenUsage,
 )
-from runner.flow.pipeline import Pipeline
+from inferrun_runner.flow.pipeline import Pipeline
 from tests.unit.runner.batches import decoded, records, results
 from tests.unit.runner.simulated_time import predict
 

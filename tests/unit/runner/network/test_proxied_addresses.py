@@ -3,8 +3,8 @@
 import pytest
 
 from inferrun.plugins import Limits
-from runner.network.exchanges import Refused
-from runner.network.http_client import open_client, whole_timeout
+from inferrun_runner.network.exchanges import Refused
+from inferrun_runner.network.http_client import open_client, whole_timeout
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from inferrun.plugins import Fault, FaultKind, InferenceError
 from inferrun.plugins.http import seconds_of
-from runner.network.retries import Retries, backoff, first_wait_for, with_retries
+from inferrun_runner.network.retries import Retries, backoff, first_wait_for, with_retries
 
 BUSY = Fault(InferenceError("busy"), kind=FaultKind.BUSY)
 LOST = Fault(InferenceError("connection closed"), kind=FaultKind.LOST)

@@ -8,7 +8,7 @@ from opentelemetry.trace import StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from inferrun.plugins import Fault, FaultKind, InferenceError
-from runner.network.spans import TRACE_HEADERS, Spans, request_span, step_span
+from inferrun_runner.network.spans import TRACE_HEADERS, Spans, request_span, step_span
 from tests.unit.runner.batches import batch
 
 TRACE, LAUNCH = "0f3c5ad24d524e6b9d300e8f8f5d2a11", "8a8aef7f4f2d0b52"
@@ -17,7 +17,7 @@ TRACE, LAUNCH = "0f3c5ad24d524e6b9d300e8f8f5d2a11", "8a8aef7f4f2d0b52"
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("runner.network.spans.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("inferrun_runner.network.spans.time.monotonic", lambda: now[0])
     return now
 
 

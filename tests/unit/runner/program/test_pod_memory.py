@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.program.pod_memory import memory_limit
+from inferrun_runner.program.pod_memory import memory_limit
 
 
 @pytest.mark.parametrize(

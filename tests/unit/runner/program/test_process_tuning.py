@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from runner.program.process_tuning import use_batch_scheduling
+from inferrun_runner.program.process_tuning import use_batch_scheduling
 
 EXCHANGE = """
 import asyncio, os
 import ry
-from runner.program.process_tuning import use_batch_scheduling
+from inferrun_runner.program.process_tuning import use_batch_scheduling
 
 async def main():
     try:

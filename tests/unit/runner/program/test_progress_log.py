@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from inferrun.plugins import Counts
 from inferrun.runner_report import SIZES, ProgressLine, latest_line
-from runner.program.progress_log import ProgressLog
+from inferrun_runner.program.progress_log import ProgressLog
 
 
 def test_progress_is_rate_limited_except_on_demand() -> None:

@@ -16,8 +16,8 @@ from inferrun.plugins import (
 )
 from inferrun.reasons import Reason
 from inferrun.runner_report import SIZES, RunnerResult, parse_report
-from runner.errors import DeadlineReached, Stopped, TooManyErrors, first_error
-from runner.program.termination_message import failure, write_result
+from inferrun_runner.errors import DeadlineReached, Stopped, TooManyErrors, first_error
+from inferrun_runner.program.termination_message import failure, write_result
 
 CODES = {
     ContractError: (ExitCode.CONTRACT, Reason.INVALID_CONTRACT),

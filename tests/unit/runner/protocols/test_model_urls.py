@@ -3,7 +3,7 @@
 import pytest
 
 from inferrun.plugins import ContractError
-from runner.protocols.model_urls import infer_url, protocol_in, without_end
+from inferrun_runner.protocols.model_urls import infer_url, protocol_in, without_end
 
 WHOLE = "http://iris.kserve-test.svc.cluster.local/v2/models/iris/infer"
 

@@ -4,7 +4,7 @@ import pytest
 
 from inferrun.contract import Model
 from inferrun.plugins import ContractError
-from runner.protocols.readiness import judge, probe_url
+from inferrun_runner.protocols.readiness import judge, probe_url
 
 V2 = Model(model_url="http://a/v2/models/iris/infer", model_name="iris", protocol_version="v2")
 V1 = Model(model_url="http://a/v1/models/iris:predict", model_name="iris", protocol_version="v1")

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, Records, Tensors
-from runner.protocols.tensors.signature import signature_of
-from runner.protocols.v1.instances import instances_of
-from runner.protocols.v1.rest import decode
+from inferrun_runner.protocols.tensors.signature import signature_of
+from inferrun_runner.protocols.v1.instances import instances_of
+from inferrun_runner.protocols.v1.rest import decode
 from tests.unit.runner.batches import decoded
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from runner.sending.batch_sizer import BatchSizer
+from inferrun_runner.sending.batch_sizer import BatchSizer
 
 
 def sizes(seconds_of: Callable[[int], float], *, target: float = 5.0) -> list[int]:

@@ -15,8 +15,8 @@ from inferrun.plugins import (
     ResultCounts,
     Results,
 )
-from runner.errors import TooManyErrors
-from runner.sending.error_budget import ErrorBudget, budget_of
+from inferrun_runner.errors import TooManyErrors
+from inferrun_runner.sending.error_budget import ErrorBudget, budget_of
 
 CHUNKS = tuple(Chunk(index, 0, 10 * index, 10 * index + 10, 10 * index, 10) for index in range(10))
 PLAN = InputPlan("f", CHUNKS)

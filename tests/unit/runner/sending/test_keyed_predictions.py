@@ -15,7 +15,7 @@ from inferrun.plugins import (
     RecordError,
     StoredResult,
 )
-from runner.sending.keyed_predictions import KeyedPredictions
+from inferrun_runner.sending.keyed_predictions import KeyedPredictions
 
 LIMIT = 1 << 30
 

@@ -7,7 +7,7 @@ import pytest
 
 from inferrun.formats.record_errors import NOT_SENT
 from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError
-from runner.sending.next_step import BatchPart, NextStep, Server, next_step
+from inferrun_runner.sending.next_step import BatchPart, NextStep, Server, next_step
 from tests.unit.runner.batches import batch, decoded, results
 
 ONE, TWO = batch([1]), batch([1, 2])

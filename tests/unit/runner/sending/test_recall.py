@@ -19,7 +19,7 @@ from inferrun.plugins import (
     Results,
     StoredResult,
 )
-from runner.sending.recall import CHUNKS_HELD, PredictionsByIndex, Recall
+from inferrun_runner.sending.recall import CHUNKS_HELD, PredictionsByIndex, Recall
 
 CHUNKS = tuple(
     Chunk(index, 0, first, stop, first, stop - first)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from inferrun.plugins import Batch
-from runner.sending.reorder_window import ReorderWindow
+from inferrun_runner.sending.reorder_window import ReorderWindow
 from tests.unit.runner.batches import batch, results
 
 BATCH = batch([[1.0] * 4] * 10)

@@ -9,7 +9,7 @@ import pytest
 
 from inferrun.plugins import Fault, FaultKind, InferenceError, Limits
 from inferrun.plugins.limits import MIB
-from runner.sending.slots import Slots
+from inferrun_runner.sending.slots import Slots
 from tests.unit.runner.batches import batch, results
 
 BUSY = Fault(InferenceError("returned 503"), kind=FaultKind.BUSY)

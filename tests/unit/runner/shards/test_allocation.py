@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from inferrun.plugins import Claim, Member, Survey
-from runner.shards.allocation import SLOW_FACTOR, Allocation, order_of
+from inferrun_runner.shards.allocation import SLOW_FACTOR, Allocation, order_of
 
 OWN = Member(name="own", shard=1, launch=2)
 OTHER = Member(name="other", shard=0, launch=2)

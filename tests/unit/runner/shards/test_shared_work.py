@@ -22,10 +22,10 @@ from inferrun.plugins import (
     RunnerError,
     TokenUsage,
 )
-from runner.errors import RunCommittedElsewhere, TooManyErrors, first_error
-from runner.flow.pipeline import Pipeline
-from runner.sending.error_budget import ErrorBudget
-from runner.shards.shared_work import SharedWork, counts_of
+from inferrun_runner.errors import RunCommittedElsewhere, TooManyErrors, first_error
+from inferrun_runner.flow.pipeline import Pipeline
+from inferrun_runner.sending.error_budget import ErrorBudget
+from inferrun_runner.shards.shared_work import SharedWork, counts_of
 from tests.unit.runner.flow.test_pipeline import FaultyModel, Numbers
 from tests.unit.runner.shards.memory_store import Handle, Shared
 

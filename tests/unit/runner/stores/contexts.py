@@ -4,7 +4,7 @@ from pathlib import Path
 
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import Contract, Limits, RecordFormat, StoreContext
-from runner.stores.services import RunnerServices
+from inferrun_runner.stores.services import RunnerServices
 
 
 def context_of(

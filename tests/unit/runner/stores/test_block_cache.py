@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inferrun.plugins import InputError
-from runner.stores import block_cache
-from runner.stores.block_cache import RemoteFile, ReturnedRange, cached
+from inferrun_runner.stores import block_cache
+from inferrun_runner.stores.block_cache import RemoteFile, ReturnedRange, cached
 from tests.unit.runner.stores.contexts import context_of
 
 

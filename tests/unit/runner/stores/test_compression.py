@@ -8,8 +8,8 @@ import pyarrow
 import pytest
 
 from inferrun.plugins import InputError
-from runner.stores.compression import decompressed
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.stores.compression import decompressed
+from inferrun_runner.stores.file.local_files import MemoryFile
 from tests.unit.runner.stores.contexts import context_of
 
 TEXT = b"".join(b"[%d, 2.5]\n" % index for index in range(5000))

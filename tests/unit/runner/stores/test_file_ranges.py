@@ -13,9 +13,9 @@ from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import InputError, Limits, PlannedObject, RecordFormat
 from inferrun.plugins.limits import KIB, MIB
 from inferrun.stores.dataset import DatasetStorage
-from runner.stores.dataset import OpenedDataset
-from runner.stores.file.local_files import LocalFile
-from runner.stores.file_ranges import FileRanges, chunk_size
+from inferrun_runner.stores.dataset import OpenedDataset
+from inferrun_runner.stores.file.local_files import LocalFile
+from inferrun_runner.stores.file_ranges import FileRanges, chunk_size
 from tests.unit.runner.batches import decoded
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inferrun.plugins import InputError
-from runner.stores.input_spool import InputSpool
+from inferrun_runner.stores.input_spool import InputSpool
 
 
 def test_a_second_try_begins_with_an_empty_file(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from inferrun.formats.csv.format import CSV
 from inferrun.formats.record_texts import copied_texts
 from inferrun.plugins import Chunk, ColumnSelection, InputError, Limits, RecordError
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.stores.file.local_files import MemoryFile
 from tests.unit.runner.batches import chunks_of, decoded
 
 

@@ -14,7 +14,7 @@ from inferrun.formats.csv.format import CSV
 from inferrun.formats.number_text import number_of
 from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import Block, Chunk, InputError, Limits
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.stores.file.local_files import MemoryFile
 
 CELLS: Final = ("0", "1", "-0.0", "5.1", "1e3", "-2.5E+10", str(1 << 64), " 7", "8 ")
 ODD_CELLS: Final = (

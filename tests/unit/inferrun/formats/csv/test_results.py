@@ -20,7 +20,7 @@ from inferrun.plugins import (
     Results,
     StoredResult,
 )
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.stores.file.local_files import MemoryFile
 
 LOOK_LIKE_JSON = (
     "1",

@@ -10,7 +10,7 @@ from inferrun.formats import file_kinds
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import Chunk, Limits
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.stores.file.local_files import MemoryFile
 
 MANY: Final = settings(max_examples=300)
 

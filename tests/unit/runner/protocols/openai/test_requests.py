@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inferrun.formats.openai import OPENAI
 from inferrun.plugins import NO_USAGE, Chunk, Limits
 from inferrun.runner_report import MAX_COUNT, TokenUsage
-from runner.protocols.openai.requests import (
+from inferrun_runner.protocols.openai.requests import (
     NotARequest,
     error_body,
     parse_request,
@@ -19,7 +19,7 @@ from runner.protocols.openai.requests import (
     reason_of,
     result_text,
 )
-from runner.stores.file.local_files import MemoryFile
+from inferrun_runner.stores.file.local_files import MemoryFile
 
 DEEP = b"[" * 300 + b"]" * 300
 DEEPER = b"[" * 5000 + b"]" * 5000

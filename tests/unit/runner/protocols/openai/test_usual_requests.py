@@ -2,8 +2,8 @@
 
 import random
 
-from runner.protocols.openai import requests
-from runner.protocols.openai.requests import NotARequest, parse_any_request, parse_request
+from inferrun_runner.protocols.openai import requests
+from inferrun_runner.protocols.openai.requests import NotARequest, parse_any_request, parse_request
 
 LINE = (
     b'{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": '

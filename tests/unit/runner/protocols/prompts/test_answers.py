@@ -14,7 +14,7 @@ from inferrun.contract import Request
 from inferrun.formats.typed_values import array_of_values
 from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, RecordError, join_results
 from inferrun.runner_report import TokenUsage
-from runner.protocols.prompts.answers import (
+from inferrun_runner.protocols.prompts.answers import (
     InvalidAnswer,
     Text,
     members_of,
@@ -23,8 +23,8 @@ from runner.protocols.prompts.answers import (
     text_of,
     vectors_of,
 )
-from runner.protocols.prompts.asking import Reply, Validation, ask
-from runner.protocols.prompts.predictions import Predictions, form_of_schema
+from inferrun_runner.protocols.prompts.asking import Reply, Validation, ask
+from inferrun_runner.protocols.prompts.predictions import Predictions, form_of_schema
 
 SCHEMA: dict[str, Any] = {  # Any: JSON
     "type": "object",

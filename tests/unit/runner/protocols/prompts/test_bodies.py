@@ -8,8 +8,8 @@ import pytest
 
 from inferrun.contract import Request
 from inferrun.plugins import ContractError
-from runner.protocols.prompts.bodies import Bodies, encoded
-from runner.protocols.prompts.templates import InvalidRecord, Templates
+from inferrun_runner.protocols.prompts.bodies import Bodies, encoded
+from inferrun_runner.protocols.prompts.templates import InvalidRecord, Templates
 
 PNG = b"\x89PNG\r\n\x1a\n0000"
 JPEG = b"\xff\xd8\xff\xe00000"

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from inferrun.plugins import ArrowRecords, JsonRecords, RecordError
-from runner.protocols.prompts.row_model import rows_of
+from inferrun_runner.protocols.prompts.row_model import rows_of
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferrun.plugins import ContractError
-from runner.protocols.prompts.templates import InvalidRecord, Templates, json_text
+from inferrun_runner.protocols.prompts.templates import InvalidRecord, Templates, json_text
 
 
 def templates(**parameters: str) -> Templates:

@@ -4,9 +4,9 @@ import orjson
 import pytest
 
 from inferrun.plugins import JsonRecords, RecordError, Results
-from runner.protocols.tensors.predictions import results_of
-from runner.protocols.tensors.signature import Signature, TensorSpec
-from runner.protocols.v2 import rest_messages
+from inferrun_runner.protocols.tensors.predictions import results_of
+from inferrun_runner.protocols.tensors.signature import Signature, TensorSpec
+from inferrun_runner.protocols.v2 import rest_messages
 from tests.unit.runner.batches import decoded
 
 SIGNATURE = Signature((TensorSpec("x"),))

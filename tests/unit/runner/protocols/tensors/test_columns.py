@@ -29,11 +29,17 @@ from inferrun.plugins import (
     Results,
     Tensors,
 )
-from runner.protocols.tensors.arrow_columns import ArrowColumn
-from runner.protocols.tensors.columns import Tensor, Unfit, groups_of, tensor_of, tensors_of
-from runner.protocols.tensors.datatypes import raw_of
-from runner.protocols.tensors.signature import Signature, TensorSpec, signature_of
-from runner.protocols.v2.rest_messages import encode_json, text_of
+from inferrun_runner.protocols.tensors.arrow_columns import ArrowColumn
+from inferrun_runner.protocols.tensors.columns import (
+    Tensor,
+    Unfit,
+    groups_of,
+    tensor_of,
+    tensors_of,
+)
+from inferrun_runner.protocols.tensors.datatypes import raw_of
+from inferrun_runner.protocols.tensors.signature import Signature, TensorSpec, signature_of
+from inferrun_runner.protocols.v2.rest_messages import encode_json, text_of
 from tests.unit.runner.batches import decoded
 
 

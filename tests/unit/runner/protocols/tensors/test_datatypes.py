@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferrun.plugins import Json
-from runner.protocols.tensors.datatypes import (
+from inferrun_runner.protocols.tensors.datatypes import (
     FLOATS,
     KINDS,
     Array,

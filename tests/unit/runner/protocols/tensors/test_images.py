@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from inferrun.plugins import ContractError
-from runner.protocols.tensors import images
-from runner.protocols.tensors.images import images_of
+from inferrun_runner.protocols.tensors import images
+from inferrun_runner.protocols.tensors.images import images_of
 from tests.foreign.software import files_of, readings_of
 
 RED = (255, 0, 51)

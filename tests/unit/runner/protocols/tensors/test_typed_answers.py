@@ -13,11 +13,11 @@ from hypothesis.extra import numpy as arrays
 
 from inferrun.contract import OutputTensor
 from inferrun.plugins import ArrowRecords, Results, Tensors
-from runner.protocols.tensors.answers import ModelOutput
-from runner.protocols.tensors.arrow_answers import type_of
-from runner.protocols.tensors.datatypes import KINDS, from_raw, raw_of
-from runner.protocols.tensors.predictions import results_of
-from runner.protocols.tensors.signature import Signature, signature_of
+from inferrun_runner.protocols.tensors.answers import ModelOutput
+from inferrun_runner.protocols.tensors.arrow_answers import type_of
+from inferrun_runner.protocols.tensors.datatypes import KINDS, from_raw, raw_of
+from inferrun_runner.protocols.tensors.predictions import results_of
+from inferrun_runner.protocols.tensors.signature import Signature, signature_of
 from tests.unit.runner.batches import ARROW_TYPES, decoded
 
 

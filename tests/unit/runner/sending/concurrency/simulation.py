@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from runner.sending.concurrency import ConcurrencyLimit, Ticket
+from inferrun_runner.sending.concurrency import ConcurrencyLimit, Ticket
 
 Times = Callable[[random.Random], float]
 """Draws the service time of a request."""

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.sending.concurrency import ConcurrencyLimit, Ticket
+from inferrun_runner.sending.concurrency import ConcurrencyLimit, Ticket
 
 MAXIMUM = 64
 EVENTS = ("succeeded", "rejected", "timed out", "lost", "grown")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from runner.sending.concurrency import ConcurrencyLimit
+from inferrun_runner.sending.concurrency import ConcurrencyLimit
 from tests.unit.runner.sending.concurrency.simulation import (
     LINK_SECONDS,
     Client,

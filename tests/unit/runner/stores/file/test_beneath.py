@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.stores.file.beneath import opened_folder
+from inferrun_runner.stores.file.beneath import opened_folder
 
 
 @pytest.fixture

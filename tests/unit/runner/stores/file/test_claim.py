@@ -11,7 +11,7 @@ import pytest
 
 from inferrun.plugins import OutputError
 from inferrun.stores import FileStorage
-from runner.stores.file.claim import ClaimFiles
+from inferrun_runner.stores.file.claim import ClaimFiles
 
 
 def claim_at(folder: Path) -> ClaimFiles:

@@ -10,7 +10,7 @@ import pytest
 
 from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import InputError
-from runner.stores.file.input import open_input
+from inferrun_runner.stores.file.input import open_input
 from tests.unit.runner.stores.contexts import context_of
 
 

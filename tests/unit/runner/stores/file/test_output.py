@@ -20,7 +20,7 @@ from inferrun.plugins import (
     RetriedRun,
     StoreContext,
 )
-from runner.stores.file.output import open_output
+from inferrun_runner.stores.file.output import open_output
 from tests.unit.runner.batches import batch, results
 from tests.unit.runner.stores.contexts import context_of
 

@@ -11,10 +11,10 @@ import pytest
 from inferrun.plugins import ContractError, InputError
 from inferrun.plugins.storage import read_spec
 from inferrun.stores import AzureStorage, GcsStorage
-from runner.network.http_client import AiohttpClient
-from runner.stores.objects.azure import azure_cloud
-from runner.stores.objects.cloud import Cloud, Mount, Transport
-from runner.stores.objects.gcs import gcs_cloud
+from inferrun_runner.network.http_client import AiohttpClient
+from inferrun_runner.stores.objects.azure import azure_cloud
+from inferrun_runner.stores.objects.cloud import Cloud, Mount, Transport
+from inferrun_runner.stores.objects.gcs import gcs_cloud
 
 TRANSPORT = Transport(cast("AiohttpClient", None), {}, {"retry_timeout": timedelta(seconds=1)}, 1)
 SECRET = {"credentialsRef": {"name": "key"}}

@@ -5,8 +5,8 @@ from typing import cast
 
 from inferrun.formats.dataset import ListedFile
 from inferrun.stores import S3Storage
-from runner.stores.objects.bucket import Bucket
-from runner.stores.objects.input import _find
+from inferrun_runner.stores.objects.bucket import Bucket
+from inferrun_runner.stores.objects.input import _find
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from inferrun.contract import Contract, Model, ModelService, dump_contract
 from inferrun.formats.result_schema import ResultSchema, Role, with_role
 from inferrun.manifest import Manifest
 from inferrun.plugins import Chunk, Counts, InputPlan, PlannedObject, Skipped
-from runner.contract_file import parse_contract
-from runner.stores.run_folder.documents import RunDocument, document_of, manifest_of
+from inferrun_runner.contract_file import parse_contract
+from inferrun_runner.stores.run_folder.documents import RunDocument, document_of, manifest_of
 
 CONTRACT = Contract(
     job_id="a",

@@ -41,11 +41,11 @@ from inferrun.plugins import (
 )
 from inferrun.stores import FileStorage
 from inferrun.stores.dataset import OutputLayout
-from runner.stores.file.claim import ClaimFiles
-from runner.stores.run_folder import spool
-from runner.stores.run_folder.layout import part_ranges
-from runner.stores.run_folder.results import OrderedRows
-from runner.stores.run_folder.store import RunFolder
+from inferrun_runner.stores.file.claim import ClaimFiles
+from inferrun_runner.stores.run_folder import spool
+from inferrun_runner.stores.run_folder.layout import part_ranges
+from inferrun_runner.stores.run_folder.results import OrderedRows
+from inferrun_runner.stores.run_folder.store import RunFolder
 from tests.unit.runner.batches import batch, results
 from tests.unit.runner.stores.contexts import context_of
 

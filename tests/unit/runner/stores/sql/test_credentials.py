@@ -6,7 +6,7 @@ import pytest
 
 from inferrun.plugins.storage import MountedSecret
 from inferrun.stores.sql import SqlLogin
-from runner.stores.sql.credentials import read_credentials
+from inferrun_runner.stores.sql.credentials import read_credentials
 
 GIVEN = {"host": "db", "dbname": "rows", "username": "reader"}
 

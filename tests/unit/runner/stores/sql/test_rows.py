@@ -3,7 +3,7 @@
 import numpy
 import pyarrow
 
-from runner.stores.sql.rows import canonical
+from inferrun_runner.stores.sql.rows import canonical
 
 
 def rows_over(unused: int) -> pyarrow.RecordBatch:
