@@ -18,11 +18,14 @@ IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 AND ?=
 STAGES := checks cluster images tests e2e
 
-.PHONY: help venv lock checks lint types generated docs unit test test-all tests cluster cluster-down status images load conformance workflow integration e2e \
+.PHONY: try help venv lock checks lint types generated docs unit test test-all tests cluster cluster-down status images load conformance workflow integration e2e \
 	demo demo-down bench bench-runner bench-peers bench-scale interop attacks audit release verify-release foreign faults storm soak million recovery crowds fires
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+try: ## run the iris example on this machine, without a cluster, beside a real model server
+	@python3 -m tools.first_try
 
 demo: venv ## create a cluster (or use INFERRUN_CONTEXT=kind-...) and play the demo
 	@$(DEVCLUSTER) up --images product --images examples

@@ -6,24 +6,34 @@ Its libraries are imported by `main`, so that a missing extra is reported in one
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 USAGE_ERROR = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    extra = "local" if given[:1] == ["local"] else "cli"
     try:
-        from inferrun.cli.app import program  # noqa: PLC0415 -- see above
+        if extra == "local":
+            from inferrun.cli.local_run import application as local_application  # noqa: PLC0415
+
+            return _code_of(lambda: local_application(given))
         from inferrun.cli.commands import application  # noqa: PLC0415
+        from inferrun.cli.reporting import program  # noqa: PLC0415 -- see above
     except ModuleNotFoundError as error:
         text = f"this command requires optional dependencies ({error.name} is not installed)"
         sys.stderr.write(
-            f"error: {text}\nfix:   pip install 'inferrun[cli]', or '.[cli]' in a checkout\n"
+            f"error: {text}\nfix:   pip install 'inferrun[{extra}]', or '.[{extra}]' in a checkout\n"
         )
         return USAGE_ERROR
+    return _code_of(lambda: application(given, prog_name=program()))
+
+
+def _code_of(command: Callable[[], object]) -> int:
     try:
-        application(list(sys.argv[1:] if arguments is None else arguments), prog_name=program())
+        command()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0

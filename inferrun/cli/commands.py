@@ -14,6 +14,7 @@ import typer
 from inferrun.cli.app import Command, add_command, app
 from inferrun.cli.describing import describe
 from inferrun.cli.following import logs, top
+from inferrun.cli.local_run import local
 from inferrun.cli.manifests import init, validate
 from inferrun.cli.operations import copy_secret, doctor
 from inferrun.cli.results import errors, results
@@ -24,7 +25,7 @@ from inferrun.cli.waiting import wait
 COMMANDS: Final[dict[str, tuple[Command, ...]]] = {
     "Runs": (run, get, describe, logs, wait, top, results, errors, cancel, suspend, resume, retry),
     "Schedules": (next_, trigger, backfill),
-    "Files": (init, validate),
+    "Files": (init, validate, local),
     "Installation": (doctor, copy_secret),
 }
 

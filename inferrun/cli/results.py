@@ -8,11 +8,11 @@ from typing import Annotated, Final
 
 import typer
 
-from inferrun.cli.app import CommandExit
 from inferrun.cli.arguments import Name
-from inferrun.cli.terminal import print_table, stderr
+from inferrun.cli.reporting import CommandExit
+from inferrun.cli.terminal import print_rows, stderr
 from inferrun.client import AsyncClient, InvalidRequest
-from inferrun.results import PredictedRows, Row
+from inferrun.results import PredictedRows
 from inferrun.results.writing import SUFFIXES, write_results
 
 SHOWN: Final = 50
@@ -103,27 +103,10 @@ def _print(found: PredictedRows, output: Path | None) -> int:
         for row in found:
             print(json.dumps(row, default=str))
     elif rows := list(islice(found, SHOWN)):
-        names = dict.fromkeys(name for row in rows for name in row)
-        shown = [
-            name
-            for name in names
-            if name == "prediction" or any(row.get(name) is not None for row in rows)
-        ]
-        print_table(
-            [name.upper() for name in shown],
-            ([_text_of(row, name) for name in shown] for row in rows),
-        )
+        print_rows(rows)
         if len(found) > len(rows):
             text = f"{len(found) - len(rows):,} more rows: write them to a file with -o results.csv"
             stderr().print(f"  {text}", style="dim")
     else:
         stderr().print("no rows")
     return CommandExit.OK
-
-
-def _text_of(row: Row, name: str) -> str:
-    value = row.get(name)
-    if name == "error" and isinstance(value, dict):
-        return f"{value['code']}: {value['message']}"
-    text = value or "" if value is None or isinstance(value, str) else None
-    return json.dumps(value, ensure_ascii=False, default=str) if text is None else text

@@ -16,6 +16,7 @@ from rich.text import Text
 from inferrun import wellknown
 from inferrun.client.progress import PHASE_STYLES
 from inferrun.resources import InferenceRun, Phase
+from inferrun.results import Row
 from inferrun.run_status import duration_text
 from inferrun.text import one_line
 from inferrun.timestamps import rfc3339
@@ -84,6 +85,27 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None
         text = Text("  ").join(line)
         text.rstrip()
         stdout().print(text)
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """Print rows of results; a column in which all are empty is left out."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    shown = [
+        name
+        for name in names
+        if name == "prediction" or any(row.get(name) is not None for row in rows)
+    ]
+    print_table(
+        [name.upper() for name in shown], ([_text_of(row, name) for name in shown] for row in rows)
+    )
+
+
+def _text_of(row: Row, name: str) -> str:
+    value = row.get(name)
+    if name == "error" and isinstance(value, dict):
+        return f"{value['code']}: {value['message']}"
+    text = value or "" if value is None or isinstance(value, str) else None
+    return json.dumps(value, ensure_ascii=False, default=str) if text is None else text
 
 
 def print_fields(rows: Iterable[Sequence[object]]) -> None:
