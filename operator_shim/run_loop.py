@@ -283,6 +283,9 @@ class RunLoop:
             with self._told(ref):
                 self._change(ref, is_ensured=True)
                 wait = await self._schedules.keep(run, planned.action)
+            if self._watch.seen(ref) is None:
+                # its deletion may have come before what this has created
+                await self._schedules.delete(ref)
             self._change(ref, due=asyncio.get_running_loop().time() + wait)
             self._queue(ref, self._look(ref))
         else:

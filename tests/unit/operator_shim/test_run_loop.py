@@ -75,9 +75,11 @@ class NotedSchedules(Schedules):
     """Notes which schedules are kept and deleted; each is due again after a while."""
 
     workflows: NotedWorkflows
+    may_end: asyncio.Event
 
     async def keep(self, run: InferenceRun, action: Action) -> float:
         self.workflows.note(str(action.kind), run.ref)
+        await self.may_end.wait()
         return 60.0
 
     async def delete(self, run: RunRef) -> None:
@@ -129,13 +131,15 @@ class Stage:
     def __init__(self) -> None:
         self.watch = ShownRuns()
         self.workflows = NotedWorkflows()
+        self.schedules_may_end = asyncio.Event()
+        self.schedules_may_end.set()
         self.api = StoredRuns()
         self.limit = 0
         self.loop = RunLoop(
             self.api,
             self.watch,
             workflows=self.workflows,
-            schedules=NotedSchedules(self.workflows),
+            schedules=NotedSchedules(self.workflows, self.schedules_may_end),
             defaults=lambda: Defaults(max_active_runs_per_namespace=self.limit),
             workers=2,
             metrics=Metrics(),
@@ -361,6 +365,22 @@ async def test_a_schedule_is_kept_when_it_or_one_of_its_runs_changes_and_when_it
     await time.pass_by(61)
     assert stage.workflows.taken() == ["keep the schedule nightly"]
     stage.watch.show(("team", "nightly"), None)
+    await settle()
+    assert stage.workflows.taken() == ["delete nightly"]
+
+
+async def test_a_schedule_that_is_deleted_while_it_is_restored_is_deleted_again(
+    stage: Stage,
+) -> None:
+    schedule = stored(("team", "nightly"), "nightly", reason="Scheduled")
+    schedule["spec"]["schedule"] = "@daily"
+    schedule["status"]["phase"] = "Scheduled"
+    stage.schedules_may_end.clear()
+    assert await stage.show(schedule) == ["keep the schedule nightly"]
+    stage.watch.show(("team", "nightly"), None)
+    await settle()
+    assert stage.workflows.taken() == ["delete nightly"]
+    stage.schedules_may_end.set()
     await settle()
     assert stage.workflows.taken() == ["delete nightly"]
 
