@@ -25,6 +25,7 @@ from inferrun.resources.validation import (
     config_problems,
     config_warnings,
     run_problems,
+    type_problems,
     unknown_fields,
 )
 from inferrun.text import one_line
@@ -106,6 +107,7 @@ def check_manifest(
     stored = {**document, "metadata": metadata}
     model = InferenceConfigSpec if kind == wellknown.CONFIG_KIND else InferenceRunSpec
     problems += map(str, unknown_fields(stored, model=model))
+    problems += map(str, type_problems(stored, model=model))
     try:
         if kind == wellknown.RUN_KIND:
             run = parse_run(stored)
@@ -113,9 +115,8 @@ def check_manifest(
             return CheckedManifest(title, document, run, tuple(problems))
         config = parse_config(stored)
     except ValidationError as error:
-        return CheckedManifest(
-            title, document, problems=(*problems, *map(str, parse_problems(error)))
-        )
+        found = dict.fromkeys((*problems, *map(str, parse_problems(error))))
+        return CheckedManifest(title, document, problems=tuple(found))
     # An unknown key of a storage object is a problem of the config as well.
     problems += (text for one in config_problems(config) if (text := str(one)) not in problems)
     return CheckedManifest(title, document, config, tuple(problems), config_warnings(config))

@@ -13,7 +13,8 @@ from itertools import chain, islice
 from typing import Final
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
 
 from inferrun.contract import MAX_BYTES, RESULT_MEMBERS
 from inferrun.error_threshold import ErrorThreshold
@@ -71,6 +72,20 @@ GRPC: Final = "grpc-v2"
 TENSOR_PROTOCOLS: Final = ("v1", "v2", GRPC)
 REQUEST_PROTOCOLS: Final = ("openai", HTTP)
 OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, *REQUEST_PROTOCOLS)
+_TYPES: Final = {
+    "bool_type": "must be true or false",
+    "int_type": "must be an integer without quotes",
+    "string_type": "must be a string",
+}
+SCHEDULE_ONLY: Final = (
+    "time_zone",
+    "concurrency_policy",
+    "starting_deadline_seconds",
+    "jitter_seconds",
+    "successful_jobs_history_limit",
+    "failed_jobs_history_limit",
+)
+NO_VALUES: Final = ("Exists", "DoesNotExist")
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -88,6 +103,20 @@ def unknown_fields(stored: object, *, model: type[BaseModel]) -> Iterator[Proble
     yield from unknown_keys(_at(stored, "spec"), model=model, path="spec")
 
 
+def type_problems(stored: object, *, model: type[BaseModel]) -> Iterator[Problem]:
+    """Values of another type than the schema has, which the models would convert: the API server
+    rejects "5" in place of 5."""
+    try:
+        model.model_validate_json(json.dumps(_at(stored, "spec"), default=str), strict=True)
+    except ValidationError as error:
+        for entry in error.errors(include_url=False):
+            if (required := _TYPES.get(entry["type"])) is not None:
+                field = ".".join(("spec", *map(str, entry["loc"])))
+                is_hidden = CONFIDENTIAL.intersection(map(str, entry["loc"]))
+                value = HIDDEN if is_hidden else shown(entry["input"])
+                yield Problem(field=field, value=value, allowed=required)
+
+
 def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
     """The first problems of a config, whatever the operator's settings are."""
     spec = config.spec
@@ -103,6 +132,7 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _request_problems(spec),
         _resource_problems(spec.resources),
         _limit_problems(spec.limits),
+        _node_problems(spec),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
@@ -164,6 +194,11 @@ def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem
         if spec.schedule is not None:
             allowed = "not allowed with spec.schedule, whose runs get the time since the last scheduled one"
             yield invalid("spec.interval", str(spec.interval), allowed)
+    if spec.schedule is None:
+        for name in SCHEDULE_ONLY:
+            if (value := getattr(spec, name)) is not None:
+                allowed = "allowed only together with spec.schedule"
+                yield invalid(f"spec.{to_camel(name)}", value, allowed)
     if spec.schedule is not None and spec.dry_run:
         yield invalid(
             "spec.dryRun", spec.dry_run, "not allowed with spec.schedule; use a run of its own"
@@ -467,13 +502,45 @@ def _resource_problems(resources: ResourceRequirements | None) -> Iterator[Probl
                 names = f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu"
                 hint = did_you_mean(resource, STANDARD_RESOURCES)
                 yield invalid(field, value, f"unknown resource{hint}; allowed are {names}")
-            if not re.fullmatch(QUANTITY, str(value)):
-                allowed = "must be a quantity such as 2, 500m or 256Mi; an exponent has at most two digits"
+            if not re.fullmatch(QUANTITY, str(value)) or amount(value) < 0:
+                allowed = "must be a quantity from 0 such as 2, 500m or 256Mi; an exponent has at most two digits"
                 yield invalid(field, value, allowed)
     for resource, value in requests.items():
         if resource in limits and amount(value) > amount(limits[resource]):
             allowed = f"must be at most the limit, {limits[resource]}"
             yield invalid(f"spec.resources.requests.{resource}", value, allowed)
+
+
+def _node_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    for at, one in enumerate(spec.tolerations or ()):
+        if one.operator == "Exists" and one.value:
+            allowed = 'not allowed with the operator "Exists"'
+            yield invalid(f"spec.tolerations.{at}.value", one.value, allowed)
+    wanted = spec.affinity.node_affinity if spec.affinity is not None else None
+    if wanted is None:
+        return
+    required = wanted.required_during_scheduling_ignored_during_execution
+    preferred = wanted.preferred_during_scheduling_ignored_during_execution or ()
+    terms = (
+        *(required.node_selector_terms if required is not None else ()),
+        *(one.preference for one in preferred),
+    )
+    for condition in chain.from_iterable(term.match_expressions or () for term in terms):
+        values = condition.values or ()
+        is_one_number = len(values) == 1 and re.fullmatch("[0-9]+", values[0]) is not None
+        fits = (
+            not values
+            if condition.operator in NO_VALUES
+            else is_one_number
+            if condition.operator in ("Gt", "Lt")
+            else bool(values)
+        )
+        if not fits:
+            allowed = (
+                "allowed are one or more values with In and NotIn, one number with Gt and Lt, and none with Exists and "
+                "DoesNotExist"
+            )
+            yield invalid("spec.affinity.nodeAffinity", condition.operator, allowed)
 
 
 def _limit_problems(limits: RunnerLimits | None) -> Iterator[Problem]:
