@@ -280,14 +280,7 @@ class RunLoop:
         elif command is Command.EDIT:
             await self._send_edits(run)
         elif command is Command.KEEP:
-            with self._told(ref):
-                self._change(ref, is_ensured=True)
-                wait = await self._schedules.keep(run, planned.action)
-            if self._watch.seen(ref) is None:
-                # its deletion may have come before what this has created
-                await self._schedules.delete(ref)
-            self._change(ref, due=asyncio.get_running_loop().time() + wait)
-            self._queue(ref, self._look(ref))
+            await self._keep(run, planned.action)
         else:
             async with self._launching(ref) if lane is Lane.STARTS else nullcontext():
                 if command is Command.START:
@@ -325,6 +318,16 @@ class RunLoop:
         except BaseException:
             self._change(run, looks_again=True)
             raise
+
+    async def _keep(self, run: InferenceRun, action: Action) -> None:
+        with self._told(run.ref):
+            self._change(run.ref, is_ensured=True)
+            wait = await self._schedules.keep(run, action)
+        if self._watch.seen(run.ref) is None:
+            # its deletion may have come before what this has created
+            await self._schedules.delete(run.ref)
+        self._change(run.ref, due=asyncio.get_running_loop().time() + wait)
+        self._queue(run.ref, self._look(run.ref))
 
     async def _accept(self, run: InferenceRun, action: Action) -> None:
         await self._runs.update_status(

@@ -165,17 +165,7 @@ def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem
         yield invalid("spec.backfill.start", rfc3339(spec.backfill.start), allowed)
     if spec.backfill is None and spec.config_ref is None:
         yield invalid("spec.configRef", None, "it is required, such as {name: iris}")
-    if spec.schedule is not None:
-        try:
-            seconds = parse_schedule(spec.schedule).shortest_interval_seconds
-            if seconds < min_interval:
-                required = f"at least {min_interval} s are required in this installation"
-                allowed = (
-                    f"it fires every {seconds} s; {required} (setting minScheduleIntervalSeconds)"
-                )
-                yield invalid("spec.schedule", spec.schedule, allowed)
-        except InvalidSchedule as wrong:
-            yield invalid("spec.schedule", spec.schedule, str(wrong))
+    yield from _schedule_problems(spec, min_interval)
     if spec.time_zone is not None:
         try:
             check_time_zone(spec.time_zone)
@@ -191,19 +181,34 @@ def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem
     yield from _resource_problems(spec.resources)
     if spec.interval is not None:
         yield from interval_problems(spec.interval, field="spec.interval")
-        if spec.schedule is not None:
-            allowed = "not allowed with spec.schedule, whose runs get the time since the last scheduled one"
-            yield invalid("spec.interval", str(spec.interval), allowed)
+
+
+def _schedule_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem]:
+    """What is wrong with the schedule, and with what may only be beside one, or must not."""
     if spec.schedule is None:
         for name in SCHEDULE_ONLY:
             if (value := getattr(spec, name)) is not None:
                 allowed = "allowed only together with spec.schedule"
                 yield invalid(f"spec.{to_camel(name)}", value, allowed)
-    if spec.schedule is not None and spec.dry_run:
+        return
+    try:
+        seconds = parse_schedule(spec.schedule).shortest_interval_seconds
+        if seconds < min_interval:
+            required = f"at least {min_interval} s are required in this installation"
+            allowed = f"it fires every {seconds} s; {required} (setting minScheduleIntervalSeconds)"
+            yield invalid("spec.schedule", spec.schedule, allowed)
+    except InvalidSchedule as wrong:
+        yield invalid("spec.schedule", spec.schedule, str(wrong))
+    if spec.interval is not None:
+        allowed = (
+            "not allowed with spec.schedule, whose runs get the time since the last scheduled one"
+        )
+        yield invalid("spec.interval", str(spec.interval), allowed)
+    if spec.dry_run:
         yield invalid(
             "spec.dryRun", spec.dry_run, "not allowed with spec.schedule; use a run of its own"
         )
-    if spec.schedule is not None and spec.retry_of:
+    if spec.retry_of:
         yield invalid("spec.retryOf", spec.retry_of, "not allowed with spec.schedule")
 
 
