@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 
 USAGE_ERROR = 2
 
@@ -17,9 +18,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     extra = "local" if given[:1] == ["local"] else "cli"
     try:
         if extra == "local":
-            from inferrun.cli.local_run import application as local_application  # noqa: PLC0415
+            from inferrun.local.spare import SpareProcess  # noqa: PLC0415
 
-            return _code_of(lambda: local_application(given))
+            if find_spec("inferrun_runner") is None:
+                raise ModuleNotFoundError(name="inferrun_runner")
+            with SpareProcess() as spare:
+                from inferrun.cli.local_run import application as local_application  # noqa: PLC0415
+
+                return _code_of(lambda: local_application(given, spare=spare))
         from inferrun.cli.commands import application  # noqa: PLC0415
         from inferrun.cli.reporting import program  # noqa: PLC0415 -- see above
     except ModuleNotFoundError as error:

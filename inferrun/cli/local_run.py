@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 import yaml
@@ -27,10 +27,14 @@ from inferrun.exitcodes import ExitCode
 from inferrun.local.execution import LOG, Event, Interrupted, OnEvent
 from inferrun.local.request import LocalRequest, request_of
 from inferrun.local.result import LocalResult, execute
+from inferrun.local.spare import SpareProcess
 from inferrun.local.state import FOLDER, LocalState
-from inferrun.results import PredictedRows, ResultsError
+from inferrun.results.errors import ResultsError
 from inferrun.run_result import RunResult
 from inferrun.text import one_line, printable, shell_command
+
+if TYPE_CHECKING:
+    from inferrun.results import PredictedRows
 
 SHOWN: Final = 10
 """Rows that are shown at the end."""
@@ -108,6 +112,7 @@ def local(
             fresh=fresh,
             output=output,
             then=then,
+            spare=_context.get("spare"),
         )
     )
 
@@ -122,6 +127,7 @@ def _local(
     fresh: bool,
     output: str,
     then: str,
+    spare: SpareProcess | None,
 ) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -132,7 +138,9 @@ def _local(
         values = {name: _secret(Path(path)) for name, path in _named(secrets, option="secret")}
         request = request_of(files, claims=folders, secrets=values, **options)
         with _following(is_json=bool(output)) as show:
-            result = execute(request, state, fresh=fresh, on_event=show, on_wait=_say_waiting)
+            result = execute(
+                request, state, fresh=fresh, on_event=show, on_wait=_say_waiting, spare=spare
+            )
         if not output:
             _report(result, request)
         if then:
@@ -255,7 +263,7 @@ def _place(result: RunResult, request: LocalRequest) -> str:
     return str(folder / path) if folder is not None else location
 
 
-def _print_errors(found: PredictedRows) -> None:
+def _print_errors(found: "PredictedRows") -> None:
     """The failed records, grouped by what went wrong, with an example of each."""
     counts, examples = Counter[str](), dict[str, str]()
     for row in islice(found.errors, COUNTED_ERRORS):
@@ -287,8 +295,13 @@ def _print_manifests(files: Iterable[Path], request: LocalRequest) -> None:
         print(f"# The namespace needs: {', '.join(needed)}")
 
 
-def application(arguments: list[str]) -> NoReturn:
-    """The command line of this command alone."""
+_context: dict[str, SpareProcess] = {}
+"""What was prepared before the arguments were parsed."""
+
+
+def application(arguments: list[str], *, spare: SpareProcess) -> NoReturn:
+    """The command line of this command alone; `spare` has imported the runner meanwhile."""
+    _context["spare"] = spare
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
     app.callback()(_nothing)
     app.command("local")(local)

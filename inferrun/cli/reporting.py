@@ -20,7 +20,7 @@ from inferrun.client.errors import (
     ServerUnreachable,
     WaitTimedOut,
 )
-from inferrun.results import PackageMissing, ResultsError, ResultsUnreachable, RunNotEnded
+from inferrun.results.errors import PackageMissing, ResultsError, ResultsUnreachable, RunNotEnded
 from inferrun.text import one_line
 
 MESSAGE_LIMIT: Final = 2000

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 from rich.console import Console
@@ -16,10 +16,12 @@ from rich.text import Text
 from inferrun import wellknown
 from inferrun.client.progress import PHASE_STYLES
 from inferrun.resources import InferenceRun, Phase
-from inferrun.results import Row
 from inferrun.run_status import duration_text
 from inferrun.text import one_line
 from inferrun.timestamps import rfc3339
+
+if TYPE_CHECKING:
+    from inferrun.results import Row
 
 WIDTH_OF_FILES: Final = 10_000
 """Columns of a table that is not written to a terminal: nothing reads it that would need shorter
@@ -87,7 +89,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None
         stdout().print(text)
 
 
-def print_rows(rows: Sequence[Row]) -> None:
+def print_rows(rows: "Sequence[Row]") -> None:
     """Print rows of results; a column in which all are empty is left out."""
     names = dict.fromkeys(name for row in rows for name in row)
     shown = [
@@ -100,7 +102,7 @@ def print_rows(rows: Sequence[Row]) -> None:
     )
 
 
-def _text_of(row: Row, name: str) -> str:
+def _text_of(row: "Row", name: str) -> str:
     value = row.get(name)
     if name == "error" and isinstance(value, dict):
         return f"{value['code']}: {value['message']}"

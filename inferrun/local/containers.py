@@ -1,10 +1,7 @@
 """Executes the containers of a Pod as processes, and reports how they ended as the kubelet does."""
 
-import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +12,7 @@ from typing import IO, Final
 from inferrun.kube.objects import Object
 from inferrun.launches.manifests import CONTAINER, WARM_UP_CONTAINER
 from inferrun.local.pod import Container
+from inferrun.local.spare import SpareProcess
 from inferrun.stop_timing import STOP
 from inferrun.timestamps import rfc3339, utc_now
 
@@ -66,19 +64,21 @@ def pod_of(name: str, ended: Ended, *, is_warm_up: bool = False) -> Object:
 def execute(
     containers: Sequence[Container],
     *,
+    spare: Callable[[], SpareProcess],
     log: Path,
-    lock: int,
+    lock: Path,
     on_line: OnLine,
     stopping: threading.Event,
 ) -> list[Ended]:
     """Execute the containers at the same time until the first one has succeeded, or all have ended.
-    Once `stopping` is set, which Ctrl-C does, they get SIGTERM, and SIGKILL after the grace period
+    Each is executed by a process that `spare` returns, and locks a file as long as it lives. Once
+    `stopping` is set, which Ctrl-C does, they get SIGTERM, and SIGKILL after the grace period
     of a Pod.
     """
     events: queue.Queue[tuple[int, str | None]] = queue.Queue()
     ended: dict[int, Ended] = {}
-    with log.open("ab") as file, _watched() as watched:
-        processes = [_Process(one, file, watched=watched, lock=lock) for one in containers]
+    with log.open("ab") as file:
+        processes = [_Process(one, file, spare(), lock=lock) for one in containers]
         for at, one in enumerate(processes):
             threading.Thread(target=one.report, args=[at, events.put], daemon=True).start()
         with _ending(processes):
@@ -105,17 +105,6 @@ def execute(
 
 
 @contextmanager
-def _watched() -> Iterator[int]:
-    """A descriptor that processes watch; whatever ends this process closes the other end."""
-    watched, own = os.pipe()
-    try:
-        yield watched
-    finally:
-        os.close(watched)
-        os.close(own)
-
-
-@contextmanager
 def _ending(processes: "Sequence[_Process]") -> Iterator[None]:
     try:
         yield
@@ -125,30 +114,26 @@ def _ending(processes: "Sequence[_Process]") -> Iterator[None]:
 
 
 class _Process:
-    def __init__(self, container: Container, log: IO[bytes], *, watched: int, lock: int) -> None:
-        module, *arguments = container.arguments[1:]
+    def __init__(
+        self, container: Container, log: IO[bytes], spare: SpareProcess, *, lock: Path
+    ) -> None:
         self._container = container
         self._log = log
         self._tail = b""
         self._started_at = rfc3339(utc_now())
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "inferrun.local.process", str(watched), module, *arguments],
-            env=dict(container.environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[watched, lock],
-        )
+        self._spare = spare
+        self._process = spare.process
+        spare.execute(container.arguments[1:], container.environment, lock=lock)
         self._timer: threading.Timer | None = None
 
     def report(self, at: int, put: Callable[[tuple[int, str | None]], None]) -> None:
         """Put each line that the process writes, and None once it has ended."""
-        with self._process:
-            for line in self._process.stdout or ():
-                self._log.write(line)
-                self._log.flush()
-                self._tail = (self._tail + line)[-LOG_BYTES:]
-                put((at, line.decode(errors="replace")))
+        for line in self._process.stdout or ():
+            self._log.write(line)
+            self._log.flush()
+            self._tail = (self._tail + line)[-LOG_BYTES:]
+            put((at, line.decode(errors="replace")))
+        self._process.wait()
         put((at, None))
 
     def stop(self) -> None:
@@ -162,9 +147,7 @@ class _Process:
     def kill(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
+        self._spare.close()
 
     def ended(self) -> Ended:
         """How it has ended; the exit code of a signal is that of a container."""

@@ -29,6 +29,7 @@ from inferrun.launches.snapshot import CompiledRun
 from inferrun.launches.verdict import Produced, Verdict, VerdictKind
 from inferrun.local.containers import Ended, execute, pod_of
 from inferrun.local.pod import LocalPod, Machine
+from inferrun.local.spare import SpareProcess
 from inferrun.names import verify_job_name
 from inferrun.nesting import load_bounded
 from inferrun.reasons import Phase, Reason
@@ -73,8 +74,8 @@ class Interrupted(Exception):
 
 class LocalRun:
     """A run that is about to be executed. `more` are variables of the runner's environment that
-    only this machine sets, `lock` a descriptor that its processes keep open, and `write` stores each
-    state.
+    only this machine sets, `lock` a file that its processes lock, `spare` a process that was started
+    in advance, and `write` stores each state.
     """
 
     def __init__(
@@ -84,7 +85,8 @@ class LocalRun:
         machine: Machine,
         *,
         folder: Path,
-        lock: int,
+        lock: Path,
+        spare: SpareProcess | None = None,
         write: Callable[[InferenceRun], None],
         on_event: OnEvent,
         more: dict[str, str] | None = None,
@@ -96,6 +98,7 @@ class LocalRun:
         self._machine = Machine(machine.claims, machine.secrets, config_maps)
         self._folder = folder
         self._lock = lock
+        self._spare = spare
         self._write = write
         self._on_event = on_event
         self._more = more or {}
@@ -190,8 +193,18 @@ class LocalRun:
     def _run(self, containers: Any) -> list[Ended]:  # Any: a sequence of containers
         given = [one.with_variables(self._more) for one in containers]
         return execute(
-            given, log=self.log, lock=self._lock, on_line=self._on_line, stopping=self._stopping
+            given,
+            spare=self._take_spare,
+            log=self.log,
+            lock=self._lock,
+            on_line=self._on_line,
+            stopping=self._stopping,
         )
+
+    def _take_spare(self) -> SpareProcess:
+        """The process that has been started already, once, and then new ones."""
+        spare, self._spare = self._spare, None
+        return spare or SpareProcess()
 
     def _verified(self, verdict: Verdict) -> Verdict:
         """The verdict, once the store has said whether the output is committed."""

@@ -1,10 +1,8 @@
 """Executes a run on this machine, from the request to the result."""
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import PrivateAttr
 
@@ -23,12 +21,15 @@ from inferrun.launches.retried_run import missing
 from inferrun.launches.snapshot import CompiledRun
 from inferrun.local.execution import Event, LocalRun, OnEvent
 from inferrun.local.request import LocalRequest, Source, request_of
+from inferrun.local.spare import SpareProcess
 from inferrun.local.state import FOLDER, LocalState
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun
-from inferrun.results import PredictedRows, read_results
 from inferrun.run_defaults import Defaults
 from inferrun.run_result import RunResult, result_of
+
+if TYPE_CHECKING:
+    from inferrun.results import PredictedRows
 
 DEFAULTS: Final = Defaults(allowed_addresses=("0.0.0.0/0", "::/0"), backoff_limit=0)
 """The settings of the installation that this machine is. It may reach every address that its user
@@ -54,8 +55,10 @@ class LocalResult(RunResult):
         result._run, result._request = run, request
         return result
 
-    def results(self, *, join_input: bool = False) -> PredictedRows:
+    def results(self, *, join_input: bool = False) -> "PredictedRows":
         """What it predicted, as `inferrun.results.read_results` returns it. Raises ResultsError."""
+        from inferrun.results import read_results  # noqa: PLC0415  what a run does not need before it has ended
+
         secrets = self._request.machine.secrets
 
         def read_secret(name: str) -> Mapping[str, str]:
@@ -109,11 +112,13 @@ def execute(
     fresh: bool = False,
     on_event: OnEvent,
     on_wait: Callable[[], None] = lambda: None,
+    spare: SpareProcess | None = None,
 ) -> LocalResult:
     """The same with a request that was checked. `on_wait` is called before this waits for another
-    process that executes the run. Raises Interrupted after Ctrl-C."""
+    process that executes the run; `spare` was started in advance. Raises Interrupted after Ctrl-C.
+    """
     name, asked = request.run.metadata.name, request.digest
-    with _locked(state, name, on_wait) as lock:
+    with state.locked(name, on_wait=on_wait) as lock:
         if fresh:
             state.forget(name)
         begun = state.begin(request.run, request=asked)
@@ -127,6 +132,7 @@ def execute(
             request.machine,
             folder=state.scratch(name),
             lock=lock,
+            spare=spare,
             write=lambda current: state.write(current, request=asked),
             on_event=on_event,
             more={
@@ -171,15 +177,6 @@ def _compiled(begun: InferenceRun, request: LocalRequest, state: LocalState) -> 
     except LaunchBlocked as blocker:
         fix = "execute that run on this machine first" if blocker.is_retryable else ""
         raise InvalidRequest(f"{blocker.reason}: {blocker.message}", fix=fix) from blocker
-
-
-@contextmanager
-def _locked(state: LocalState, name: str, on_wait: Callable[[], None]) -> Iterator[int]:
-    descriptor = state.lock(name, on_wait=on_wait)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _nothing(_: Event) -> None:

@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -96,19 +97,26 @@ class LocalState:
         """The folder for the Pod of the run, and its log."""
         return self._path(name).parent
 
-    def lock(self, name: str, *, on_wait: Callable[[], None]) -> int:
-        """Lock the run, and return the descriptor: as long as a process has it, nobody else
-        executes the run. `on_wait` is called before this waits for another process, whose runner
-        ends within seconds if its command was killed."""
-        folder = self._path(name).parent
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder.parent / f"{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_wait()
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        return descriptor
+    @contextmanager
+    def locked(self, name: str, *, on_wait: Callable[[], None]) -> Iterator[Path]:
+        """Lock the run, so that nobody else executes it; returns the file that its runners lock.
+        `on_wait` is called before this waits for another command, or for the runner of one that was
+        killed, which ends within seconds.
+        """
+        runs = self._path(name).parent.parent
+        runs.mkdir(parents=True, exist_ok=True)
+        runners = runs / f"{name}.runners.lock"
+        with ExitStack() as stack:
+            for file in (runs / f"{name}.lock", runners):
+                descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+                stack.callback(os.close, descriptor)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    on_wait()
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            yield runners
 
     def _path(self, name: str) -> Path:
         return self._folder / "runs" / name / "run.json"

@@ -135,7 +135,7 @@ def test_the_product_does_not_import_the_tests_for_packages_of_others() -> None:
     found = {
         name
         for path in files
-        if "testing" not in path.parts
+        if "testing" not in path.parts and path.name != "pytest_plugin.py"
         for name in imports_of(path)
         if name.startswith(("pytest", "inferrun.plugins.testing"))
     }
