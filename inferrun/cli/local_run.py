@@ -5,6 +5,7 @@ here, and need not be installed.
 """
 
 import json
+import os
 import signal
 import sys
 from collections import Counter
@@ -136,7 +137,9 @@ def _local(
                 raise InvalidRequest(f"--{option} {value!r} is not allowed; allowed: {allowed}")
         folders = {name: Path(path) for name, path in _named(claims, option="claim")}
         values = {name: _secret(Path(path)) for name, path in _named(secrets, option="secret")}
-        request = request_of(files, claims=folders, secrets=values, **options)
+        request = request_of(
+            files, claims=folders, secrets=values, environment=os.environ, **options
+        )
         with _following(is_json=bool(output)) as show:
             result = execute(
                 request, state, fresh=fresh, on_event=show, on_wait=_say_waiting, spare=spare

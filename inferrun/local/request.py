@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from inferrun import wellknown
@@ -19,7 +20,8 @@ from inferrun.local.pod import Keys, Machine
 from inferrun.resources import InferenceConfig, InferenceRun, parse_run
 from inferrun.resources.resolution import resolve
 from inferrun.run_defaults import DEFAULT_RUNNER_IMAGE
-from inferrun.stores import FileStorage
+from inferrun.stores import FileStorage, GcsStorage, S3Storage
+from inferrun.stores.declaration import CREDENTIALS_KEY
 
 Source = str | Path | Mapping[str, Any] | InferenceConfig | InferenceRun  # Any: a manifest
 """A file with manifests, a manifest, or what it describes."""
@@ -84,9 +86,14 @@ def request_of(
     secrets: Mapping[str, Keys],
     model_url: str = "",
     limit: int = 0,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> LocalRequest:
     """What the sources describe, which must be one run and its config, or a config alone. Raises
-    InvalidRequest."""
+    InvalidRequest.
+
+    A bucket for which the config names no Secret is accessed with the user's own identity in a
+    cloud, as far as the environment has it.
+    """
     checked = [one for source in sources for one in _manifests_of(source)]
     problems = [f"{one.title}: {text}" for one in checked for text in one.problems]
     configs = [one.resource for one in checked if isinstance(one.resource, InferenceConfig)]
@@ -107,9 +114,10 @@ def request_of(
             f"InferenceConfig; found: {found}"
         )
     documents = [one.document for one in checked if one.resource is None]
+    config, own = _with_own_identity(config, environment)
     machine = Machine(
         claims={name: Path(folder) for name, folder in claims.items()},
-        secrets={**_keys_in(documents, "Secret"), **secrets},
+        secrets={**own, **_keys_in(documents, "Secret"), **secrets},
         config_maps=_keys_in(documents, "ConfigMap"),
     )
     request = LocalRequest(run, config, machine, model_url=model_url, limit=limit)
@@ -150,6 +158,41 @@ def _keys_in(documents: Iterable[Any], kind: str) -> dict[str, Keys]:  # Any: of
             key: str(text).encode() for key, text in (one.get(plain) or {}).items()
         }
     return found
+
+
+def _with_own_identity(
+    config: InferenceConfig, environment: Mapping[str, str]
+) -> tuple[InferenceConfig, dict[str, Keys]]:
+    """The config, with a Secret for each bucket that has none, and these Secrets: what the
+    environment says of the user's identity. In a cluster, that of a service account takes its
+    place."""
+    logins: dict[str, Keys] = {}
+    keys = [name for name in S3Storage.secret_keys if environment.get(name)]
+    if "AWS_ACCESS_KEY_ID" in keys:
+        logins[S3Storage.label] = {name: environment[name].encode() for name in keys}
+    if path := environment.get("GOOGLE_APPLICATION_CREDENTIALS"):
+        try:
+            (key,) = GcsStorage.secret_keys
+            logins[GcsStorage.label] = {key: Path(path).read_bytes()}
+        except OSError as error:
+            raise InvalidRequest(
+                f"GOOGLE_APPLICATION_CREDENTIALS: {path} cannot be read: {error.strerror}"
+            ) from error
+    used: dict[str, Keys] = {}
+    storage = {}
+    for end in ("input", "output"):
+        labels = dict(getattr(config.spec.storage, end) or {})
+        for label, login in logins.items():
+            given = labels.get(label)
+            if isinstance(given, dict) and CREDENTIALS_KEY not in given:
+                name = f"{label}-of-the-environment"
+                kept = {key: value for key, value in given.items() if key != "workloadIdentity"}
+                labels[label] = {**kept, CREDENTIALS_KEY: {"name": name}}
+                used[name] = login
+        storage[end] = labels or None
+    changed = config.spec.storage.model_copy(update=storage)
+    spec = config.spec.model_copy(update={"storage": changed})
+    return config.model_copy(update={"spec": spec}), used
 
 
 def _check(request: LocalRequest) -> None:

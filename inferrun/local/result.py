@@ -1,5 +1,6 @@
 """Executes a run on this machine, from the request to the result."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -100,7 +101,12 @@ def run(
         for name, keys in (secrets or {}).items()
     }
     request = request_of(
-        sources, claims=claims or {}, secrets=given, model_url=model_url, limit=limit
+        sources,
+        claims=claims or {},
+        secrets=given,
+        model_url=model_url,
+        limit=limit,
+        environment=os.environ,
     )
     return execute(request, LocalState(Path(state)), fresh=fresh, on_event=on_event or _nothing)
 

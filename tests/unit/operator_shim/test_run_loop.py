@@ -75,11 +75,12 @@ class NotedSchedules(Schedules):
     """Notes which schedules are kept and deleted; each is due again after a while."""
 
     workflows: NotedWorkflows
-    may_end: asyncio.Event
+    may_end: asyncio.Event | None = None
 
     async def keep(self, run: InferenceRun, action: Action) -> float:
         self.workflows.note(str(action.kind), run.ref)
-        await self.may_end.wait()
+        if self.may_end is not None:
+            await self.may_end.wait()
         return 60.0
 
     async def delete(self, run: RunRef) -> None:
