@@ -160,6 +160,9 @@ def _local(
     except (ClientError, ResultsError) as error:
         fail(str(error), fix=error.fix if isinstance(error, ClientError) else "")
         return next((code for kind, code in EXITS if isinstance(error, kind)), CommandExit.FAILED)
+    except OSError as error:
+        fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+        return CommandExit.FAILED
     except KeyboardInterrupt:
         return CommandExit.INTERRUPTED
 

@@ -43,6 +43,15 @@ RETRY_SECONDS: Final = "10"
 PROGRESS_SECONDS: Final = "0.5"
 
 
+class LaunchRefused(InvalidRequest):
+    """The run is not executed, for the `reason` and with the `message` that its status would have."""
+
+    def __init__(self, blocker: LaunchBlocked, *, fix: str) -> None:
+        super().__init__(f"{blocker.reason}: {blocker.message}", fix=fix)
+        self.reason = blocker.reason
+        self.message = blocker.message
+
+
 class LocalResult(RunResult):
     """How a run ended that was executed on this machine."""
 
@@ -182,7 +191,7 @@ def _compiled(begun: InferenceRun, request: LocalRequest, state: LocalState) -> 
         )
     except LaunchBlocked as blocker:
         fix = "execute that run on this machine first" if blocker.is_retryable else ""
-        raise InvalidRequest(f"{blocker.reason}: {blocker.message}", fix=fix) from blocker
+        raise LaunchRefused(blocker, fix=fix) from blocker
 
 
 def _nothing(_: Event) -> None:

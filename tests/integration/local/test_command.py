@@ -3,17 +3,26 @@
 import json
 import secrets
 import signal
+import subprocess
 import time
-from collections import Counter
+from contextlib import suppress
+from itertools import count
 from random import Random
 from typing import Any
 
 import pytest
 
+from inferrun.local.stub_model import Row, StubModel
 from tests.integration.local.conftest import ROWS, Place
 
 CLAIM = ("--claim", "data=data")
+KILLS = 100
 SLOW = {"requests": {"maxBatchRecords": 5, "concurrency": 1}}
+
+
+def slow_sum(row: Row) -> float:
+    time.sleep(0.003)
+    return float(sum(row))
 
 
 def predictions(place: Place, run: str = "first") -> list[tuple[int, float]]:
@@ -162,22 +171,27 @@ def test_ctrl_c_stops_the_run_and_the_same_command_goes_on(place: Place) -> None
 
 @pytest.mark.thorough
 def test_kills_lose_and_double_no_record(place: Place) -> None:
+    """Each run is killed at random moments until it succeeds."""
     config = place.config(**SLOW, limits={"chunk": "1Ki"})
-    place.manifest("all.yaml", config, place.run())
-    seed = secrets.randbits(32)
-    draw, kills = Random(seed), 0  # noqa: S311  moments to kill at
-    for _ in range(200):
-        process = place.start("-f", "all.yaml", *CLAIM)
-        time.sleep(draw.uniform(0.2, 1.6))
-        kills += process.poll() is None
-        process.kill()
-        process.communicate()
-        if process.returncode == 0:
-            break
-    code, text = place.local("-f", "all.yaml", *CLAIM)
-    assert code == 0, (seed, text)
-    assert Counter(predictions(place)) == Counter(sums()), seed
-    assert kills > 1
+    seed, kills, names = secrets.randbits(32), 0, count()
+    draw = Random(seed)  # noqa: S311  moments to kill at
+    with StubModel(predict=slow_sum).served() as model:
+        while kills < KILLS:
+            name = f"run-{next(names)}"
+            place.manifest("all.yaml", config, place.run(name))
+            arguments = ("-f", "all.yaml", *CLAIM, "--model-url", model.url)
+            has_ended = False
+            while not has_ended and kills < KILLS:
+                process = place.start(*arguments)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(draw.uniform(0.2, 2.5))
+                has_ended = process.poll() is not None
+                kills += not has_ended
+                process.kill()
+                process.communicate()
+            code, text = place.local(*arguments)
+            assert code == 0, (seed, text)
+            assert predictions(place, name) == sums(), seed
 
 
 def test_events_are_objects_on_lines(place: Place) -> None:
@@ -251,6 +265,13 @@ def test_a_run_ends_at_its_time_limit(place: Place) -> None:
     code, text = place.local("-f", "all.yaml", *CLAIM)
     assert code == 6, text
     assert "deadline reached after 2 s" in text
+
+
+def test_a_state_that_cannot_be_stored_is_reported(place: Place) -> None:
+    place.manifest("all.yaml", place.config(), place.run())
+    (place.folder / "state").write_text("a file in its place")
+    code, text = place.local("-f", "all.yaml", *CLAIM, "--state", "state")
+    assert (code, "state" in text, "Traceback" in text) == (1, True, False), text
 
 
 def test_secrets_are_given_by_file_and_left_nowhere(place: Place) -> None:
