@@ -13,6 +13,7 @@ from inferrun.reasons import Phase
 from inferrun.resources.cron import MACROS
 from inferrun.resources.interval import FRACTION, WHOLE_SECONDS
 from inferrun.resources.parameters import RESERVED_PARAMETERS
+from inferrun.resources.run import MUTABLE_AFTER_START
 
 MONTHS: Final = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 WEEKDAYS: Final = "sun|mon|tue|wed|thu|fri|sat"
@@ -128,8 +129,6 @@ SCHEDULE_ONLY_FIELDS: Final = {
 shown, because the API server's cost estimate knows no maximum size for a number converted to text
 and would reject the rule."""
 
-
-MUTABLE_AFTER_START: Final = frozenset({"suspend", "timeoutSeconds"})
 
 TERMINAL_PHASES: Final = tuple(phase for phase in Phase if phase.is_terminal)
 

@@ -108,7 +108,7 @@ class LocalRun:
         """Attempts that do not count, because a later one has committed records."""
 
         self._committed = 0
-        self._seconds_used = 0.0
+        self._seconds_used = sum(map(_running_seconds, run.status.attempts or ()))
         self._stopping = threading.Event()
 
     @property
@@ -128,7 +128,6 @@ class LocalRun:
     def execute(self) -> InferenceRun:
         """The run with its outcome. Raises Interrupted."""
         self.log.unlink(missing_ok=True)
-        self._announce()
         while True:
             self._launch, self._attempt = self._launch + 1, self._attempt + 1
             verdict = self._judged(self._job())
@@ -181,11 +180,11 @@ class LocalRun:
         return verdict
 
     def _executed(self, pod: LocalPod, *, name: str) -> list[Object]:
+        self._announce()
         for container in pod.init_containers:
             (ended,) = self._run([container])
             if ended.exit_code != 0:
                 return [pod_of(name, ended, is_warm_up=True)]
-        self._announce()
         shards = self._compiled.snapshot.shards
         ends = self._run(pod.containers(shards=shards))
         return [pod_of(f"{name}-{at}" if shards > 1 else name, one) for at, one in enumerate(ends)]
@@ -260,7 +259,7 @@ class LocalRun:
             reason=Reason.RUNNING,
             message="the runner is a process of this machine",
             cleared=("pace", "records"),
-            attempt=max(1, self._attempt),
+            attempt=self._attempt,
             contract=base64.b64encode(contract.encode()).decode(),
             snapshot_hash=hash_of(texts),
             input_run=read,
@@ -360,6 +359,12 @@ def failed(run: InferenceRun, reason: Reason, message: str) -> InferenceRun:
     """The run that could not be launched."""
     status = ended_status(run, phase=Phase.FAILED, reason=reason, message=message, now=utc_now())
     return run.model_copy(update={"status": status})
+
+
+def _running_seconds(attempt: Attempt) -> float:
+    if attempt.start_time is None or attempt.completion_time is None:
+        return 0.0
+    return (attempt.completion_time - attempt.start_time).total_seconds()
 
 
 def _seconds_of(verdict: Verdict) -> float:

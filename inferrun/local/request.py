@@ -19,6 +19,7 @@ from inferrun.client.manifest_files import CheckedManifest, check_manifest, read
 from inferrun.local.pod import Keys, Machine
 from inferrun.resources import InferenceConfig, InferenceRun, parse_run
 from inferrun.resources.resolution import resolve
+from inferrun.resources.run import MUTABLE_AFTER_START
 from inferrun.run_defaults import DEFAULT_RUNNER_IMAGE
 from inferrun.stores import FileStorage, GcsStorage, S3Storage
 from inferrun.stores.declaration import CREDENTIALS_KEY
@@ -43,12 +44,13 @@ class LocalRequest:
 
     @property
     def digest(self) -> str:
-        """Equal for requests that are the same run: the manifests, the options, the folders, and
-        the files of an input in a folder."""
+        """Equal for requests that are the same run: the manifests, apart from what may change while
+        a run is in progress, the options, the folders, and the files of an input in a folder."""
         folders = {name: str(folder.resolve()) for name, folder in self.machine.claims.items()}
+        spec = self.run.to_manifest()["spec"]
         asked = [
             self.config.to_manifest()["spec"],
-            self.run.to_manifest()["spec"],
+            {key: value for key, value in spec.items() if key not in MUTABLE_AFTER_START},
             *(self.model_url, self.limit, folders, list(self._input_files())),
         ]
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

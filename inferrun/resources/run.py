@@ -37,6 +37,9 @@ EXECUTION_FIELDS: Final = {
 }
 """The fields of a run's spec that define the execution. A child inherits them from its schedule."""
 
+MUTABLE_AFTER_START: Final = frozenset({"suspend", "timeoutSeconds"})
+"""The fields of a run's spec that may change until it ends."""
+
 STARTING_DEADLINE_SECONDS: Final = 3600
 SUCCESSFUL_JOBS_HISTORY_LIMIT: Final = 3
 FAILED_JOBS_HISTORY_LIMIT: Final = 1

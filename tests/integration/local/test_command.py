@@ -21,7 +21,8 @@ SLOW = {"requests": {"maxBatchRecords": 5, "concurrency": 1}}
 
 
 def slow_sum(row: Row) -> float:
-    time.sleep(0.003)
+    """Five seconds for all rows, one after the other."""
+    time.sleep(0.01)
     return float(sum(row))
 
 
@@ -272,6 +273,23 @@ def test_a_state_that_cannot_be_stored_is_reported(place: Place) -> None:
     (place.folder / "state").write_text("a file in its place")
     code, text = place.local("-f", "all.yaml", *CLAIM, "--state", "state")
     assert (code, "state" in text, "Traceback" in text) == (1, True, False), text
+
+
+def test_a_longer_time_limit_lets_a_run_go_on(place: Place) -> None:
+    config = place.config(**SLOW, limits={"chunk": "1Ki"})
+    with StubModel(predict=slow_sum).served() as model:
+        arguments = ("-f", "all.yaml", *CLAIM, "--model-url", model.url)
+        place.manifest("all.yaml", config, place.run(timeoutSeconds=3))
+        code, text = place.local(*arguments)
+        assert code == 6, text
+        uid = place.status()["metadata"]["uid"]
+        code, text = place.local(*arguments)
+        assert code == 6, text
+        place.manifest("all.yaml", config, place.run(timeoutSeconds=600))
+        code, text = place.local(*arguments)
+    assert code == 0, text
+    assert place.status()["metadata"]["uid"] == uid
+    assert predictions(place) == sums()
 
 
 def test_secrets_are_given_by_file_and_left_nowhere(place: Place) -> None:

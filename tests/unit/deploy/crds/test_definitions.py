@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field
 
 from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.generate import expected_files
-from deploy.crds.run_rules import MUTABLE_AFTER_START
 from deploy.crds.schema import NotStructural, Schema, structural
 from inferrun.resources import InferenceRunSpec
+from inferrun.resources.run import MUTABLE_AFTER_START
 
 DEFINITIONS = [inference_config(), inference_run()]
 
