@@ -11,7 +11,6 @@ Idempotent by names. What cannot succeed is returned as a result; errors are for
 pass, such as an unreachable API server, and Temporal retries them.
 """
 
-import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -40,7 +39,7 @@ from inferrun.launches.compilation import compile_run, compile_with_model
 from inferrun.launches.input_run import input_reference, noting, pinned_input_run, seen_in
 from inferrun.launches.launch_blocked import PATIENT_TRIES, LaunchBlocked, name_taken, not_admitted
 from inferrun.launches.pod_shape import shape_of_job
-from inferrun.launches.public_contract import public_contract
+from inferrun.launches.public_contract import encoded_contract
 from inferrun.launches.retried_run import missing
 from inferrun.launches.run_texts import hash_of
 from inferrun.launches.snapshot import CompiledRun, model_status, service_of, waiting_for
@@ -352,8 +351,7 @@ class JobLauncher:
                 cleared=("running_since", "records", "pace", "input_run"),
                 **request.shown,
                 input_run=read,
-                contract=base64.b64encode(public_contract(started.contract_json).encode()).decode()
-                or None,
+                contract=encoded_contract(started.contract_json) or None,
                 snapshot_hash=hash_of(started.texts),
                 job_status={
                     "api_version": "batch/v1",

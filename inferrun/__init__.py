@@ -12,8 +12,9 @@ Importing `inferrun` is cheap: each name is loaded on first use, so that a runne
 models of resources.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from inferrun.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from inferrun.contract import Contract, dump_contract
@@ -88,13 +89,7 @@ _MODULES = (
 """Where the names are, cheapest import first."""
 
 
-def __getattr__(name: str) -> object:
-    for module in _MODULES if name in __all__ else ():
-        value: object = getattr(import_module(f"inferrun.{module}"), name, None)
-        if value is not None:
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'inferrun' has no attribute {name!r}")
+__getattr__ = lazy_exports(__name__, __all__, modules=_MODULES)
 
 
 def __dir__() -> list[str]:

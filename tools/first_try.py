@@ -1,7 +1,7 @@
 """`make try`: runs the iris example on this machine, without a cluster, beside a real model server.
 
-Two environments are made in `.try`: the product with its extra `local`, and MLServer with
-scikit-learn. Everything is locked and comes from the package index. Needs Python 3.11 or newer.
+The product with its extra `local` is installed in `.try`, and MLServer with scikit-learn where the
+tests have it, too. Everything is locked and comes from the package index.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from tools.devcluster.commands import run
 from tools.devcluster.console import info, step
 from tools.devcluster.errors import DevClusterError
 from tools.devcluster.layout import CHECKOUT
+from tools.devcluster.servers_for_tests import NEWEST_PYTHON_OF_MLSERVER, install_mlserver
 from tools.devcluster.venv import FIX, OLDEST_PYTHON, REGISTRY_FIX, uv_program
 
 HOME: Final = CHECKOUT / ".try"
@@ -52,38 +53,36 @@ def main() -> int:
     return code
 
 
-def _environment(name: str, lock: Path, *editable: Path) -> Path:
-    """The interpreter of an environment with the packages of a lock file and those of the checkout,
-    installed if one of them has changed."""
-    folder = HOME / name
-    declared = [lock, *(one / "pyproject.toml" for one in editable)]
+def _product() -> Path:
+    """The interpreter of an environment with the product, installed if its packages have changed."""
+    lock, build = (CHECKOUT / f"requirements/{name}.txt" for name in ("local", "build"))
+    editable = (CHECKOUT, CHECKOUT / "inferrun_runner")
     digest = hashlib.sha256(sys.version.encode())
-    for file in declared:
+    for file in (lock, *(one / "pyproject.toml" for one in editable)):
         digest.update(file.read_bytes())
+    folder = HOME / "product"
     stamp, python = folder / "made-from", folder / "bin/python"
     if stamp.exists() and stamp.read_text() == digest.hexdigest() and python.exists():
         return python
     uv = uv_program()
-    with step(f"install the packages of the {name}"):
+    with step("install inferrun"):
         run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder], fix=FIX)
         to: list[str | Path] = [uv, "pip", "install", "--quiet", "--python", python]
-        run([*to, "--require-hashes", "-r", lock], fix=REGISTRY_FIX)
-        if editable:
-            build = CHECKOUT / "requirements/build.txt"
-            run([*to, "--require-hashes", "-r", build], fix=REGISTRY_FIX)
-            here = [f"--editable={one}" for one in editable]
-            run([*to, "--no-deps", "--no-build-isolation", *here])
+        run([*to, "--require-hashes", "-r", lock, "-r", build], fix=REGISTRY_FIX)
+        here = [f"--editable={one}" for one in editable]
+        run([*to, "--no-deps", "--no-build-isolation", *here])
         stamp.write_text(digest.hexdigest())
     return python
 
 
-def _product() -> Path:
-    lock = CHECKOUT / "requirements/local.txt"
-    return _environment("product", lock, CHECKOUT, CHECKOUT / "inferrun_runner")
-
-
 def _server() -> Path:
-    python = _environment("model server", SERVER / "requirements.txt")
+    if sys.version_info[:2] > NEWEST_PYTHON_OF_MLSERVER:
+        newest = ".".join(map(str, NEWEST_PYTHON_OF_MLSERVER))
+        raise DevClusterError(
+            f"python3 is {sys.version.split()[0]}, and MLServer supports no newer one than {newest}",
+            fix=f"install Python {newest}, and run python{newest} -m tools.first_try",
+        )
+    python = install_mlserver()
     models = HOME / "models"
     if not (models / MODEL / "model.joblib").exists():
         with step("train the model"):

@@ -12,13 +12,12 @@ from datetime import datetime, timedelta
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from inferrun.launches.retry_policy import RunStep, StepKind, next_step, success_of
+from inferrun.launches.retry_policy import RunStep, StepKind, concluded, next_step, success_of
 from inferrun.launches.verdict import Produced, Verdict, VerdictKind
 from inferrun.launches.verification_timing import VERIFICATION
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.runner_report import OutputState
 from inferrun.stop_timing import STOP
 from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
@@ -276,7 +275,7 @@ class RunWorkflow(RunControls):
             return  # it was suspended: the next launch says so
         progress, job = self._state.progress, self._state.job
         of = launched.backoff_limit + 1 + progress.uncounted
-        message = f"attempt {progress.attempt} of {of} starts in {step.delay} s; the last launch ended with: {step.message}"
+        message = step.pause_text(attempt=progress.attempt, of=of)
         request = PublishInput(
             run=self._state.run,
             phase=Phase.PENDING,
@@ -351,23 +350,7 @@ class RunWorkflow(RunControls):
             request = request.model_copy(
                 update={"job_uid": result.job_uid, "must_conclude": not is_signalled}
             )
-        finding = result.finding
-        if finding is None:
-            return verdict
-        if finding.state is not OutputState.COMMITTED:
-            is_unknown = finding.state is OutputState.UNKNOWN
-            found = f"it is unknown whether the output was stored: {finding.message}"
-            found = found if is_unknown else "the output is not committed"
-            return verdict.model_copy(update={"message": f"{verdict.message}; {found}"})
-        return verdict.model_copy(
-            update={
-                "kind": VerdictKind.SUCCEEDED,
-                "reason": Reason.SUCCEEDED,
-                "message": f"{finding.message}; the output is committed, although its Pod left no result",
-                "exit_code": None,
-                **Produced.fields_of(finding),
-            }
-        )
+        return concluded(verdict, result.finding) if result.finding is not None else verdict
 
     async def _record(self, outcome: RecordInput) -> StatusResult:
         """The status with which the run ended. A cancellation that arrives meanwhile has no

@@ -9,10 +9,10 @@ state; the workflow decides when.
 from datetime import datetime, timedelta
 
 from inferrun.launches.run_clock import seconds_between
-from inferrun.launches.verdict import Produced, Verdict, VerdictKind
+from inferrun.launches.verdict import ATTEMPT_MESSAGE_LIMIT, Produced, Verdict, VerdictKind
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
-from inferrun.resources.status import ATTEMPTS_LIMIT, LOG_LIMIT
+from inferrun.resources.status import ATTEMPTS_LIMIT
 from inferrun.text import one_line
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import (
@@ -27,10 +27,6 @@ from workflows.messages import (
     VerifyInput,
 )
 from workflows.signals import Ended
-
-ATTEMPT_MESSAGE_LIMIT = 256
-"""Characters of a message in the list of attempts, which the workflow carries along."""
-
 
 DISRUPTIONS = (Reason.DISRUPTED, Reason.NODE_LOST)
 """Reasons of listed launches and Pods that count towards maxDisruptions."""
@@ -194,18 +190,11 @@ class RunState:
 
     def add_attempt(self, launched: LaunchResult, verdict: Verdict, reason: Reason) -> None:
         """List a launch that ended; only the latest ones are kept."""
-        attempt = Attempt(
+        attempt = verdict.listed(
             launch=self.progress.launch,
             attempt=self.progress.attempt,
             job_name=launched.job_name,
-            start_time=parse(verdict.started_at) if verdict.started_at else None,
-            completion_time=parse(verdict.finished_at) if verdict.finished_at else None,
-            exit_code=verdict.exit_code,
             reason=reason,
-            message=one_line(verdict.message, limit=ATTEMPT_MESSAGE_LIMIT),
-            pod_name=verdict.pod_name or None,
-            node_name=verdict.node_name or None,
-            log=verdict.log[:LOG_LIMIT] or None,
         )
         attempts = self.progress.attempts
         if verdict.kind is VerdictKind.NEVER_RAN and self.progress.waits:

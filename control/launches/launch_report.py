@@ -14,12 +14,12 @@ from inferrun.launches.judgement import (
     judge_lost_node,
     judge_stuck_pod,
     judge_success,
+    left_result,
 )
 from inferrun.launches.pod_shape import set_aside
 from inferrun.launches.snapshot import Snapshot
 from inferrun.launches.verdict import Verdict, VerdictKind
 from inferrun.reasons import Reason
-from inferrun.runner_report import RunnerResult, parse_report
 from inferrun.text import one_line
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import LaunchReport, LaunchStage
@@ -129,11 +129,11 @@ def is_unclear(objects: LaunchObjects, *, snapshot: Snapshot | None, may_be_unse
         # The Job controller names a Pod after its Job, its shard and five random characters.
         shards = {name_of(pod).rpartition("-")[0] or name_of(pod) for pod in known}
         is_unseen = may_be_unseen and len(shards) < snapshot.shards
-        return is_unseen or not all(_left_result(pod, snapshot) for pod in ran)
+        return is_unseen or not all(left_result(pod, snapshot) for pod in ran)
     last = pod_state.newest(ran)
     if last is None:
         return may_be_unseen and not known
-    return not _left_result(last, snapshot)
+    return not left_result(last, snapshot)
 
 
 def has_run(pod: Object) -> bool:
@@ -144,16 +144,6 @@ def has_run(pod: Object) -> bool:
         if end is None
         else end.reason not in pod_state.NOT_STARTED
     )
-
-
-def _left_result(pod: Object, snapshot: Snapshot | None) -> bool:
-    """Whether the container says how it ended: the built-in runner by its result, another image by
-    its exit code."""
-    end = pod_state.container_end(pod)
-    if end is None or snapshot is None or not snapshot.is_our_runner:
-        return end is not None
-    result = parse_report(RunnerResult, end.message)
-    return result is not None and (end.exit_code == 0) == (result.reason is snapshot.success)
 
 
 def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> LaunchReport:

@@ -7,13 +7,15 @@ reports an expression that never fires and a time zone that does not exist.
 
 from typing import Final
 
+from pydantic.alias_generators import to_camel
+
 from deploy.crds.config_rules import RESOURCE_RULES
 from deploy.crds.rules import ERROR_THRESHOLD, ROOT, Rule, either, text, unchanged
 from inferrun.reasons import Phase
 from inferrun.resources.cron import MACROS
 from inferrun.resources.interval import FRACTION, WHOLE_SECONDS
 from inferrun.resources.parameters import RESERVED_PARAMETERS
-from inferrun.resources.run import MUTABLE_AFTER_START
+from inferrun.resources.run import MUTABLE_AFTER_START, SCHEDULE_ONLY
 
 MONTHS: Final = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 WEEKDAYS: Final = "sun|mon|tue|wed|thu|fri|sat"
@@ -118,12 +120,8 @@ def _period(field: str, *, relation: str, allowed: str) -> Rule:
 
 
 SCHEDULE_ONLY_FIELDS: Final = {
-    "timeZone": "self.timeZone",
-    "concurrencyPolicy": "self.concurrencyPolicy",
-    "startingDeadlineSeconds": "'set'",
-    "jitterSeconds": "'set'",
-    "successfulJobsHistoryLimit": "'set'",
-    "failedJobsHistoryLimit": "'set'",
+    field: f"self.{field}" if field in ("timeZone", "concurrencyPolicy") else "'set'"
+    for field in map(to_camel, SCHEDULE_ONLY)
 }
 """Fields that are only allowed for schedules, each with its value as CEL text. Numbers are not
 shown, because the API server's cost estimate knows no maximum size for a number converted to text

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 SHOWN: Final = 10
 """Rows that are shown at the end."""
 
-COUNTED_ERRORS: Final = 100_000
-"""Errors that are read to be grouped."""
-
 Files = Annotated[
     list[Path],
     typer.Option(
@@ -52,6 +49,7 @@ Files = Annotated[
 
 
 def local(
+    context: typer.Context,
     files: Files,
     *,
     claims: Annotated[
@@ -113,7 +111,7 @@ def local(
             fresh=fresh,
             output=output,
             then=then,
-            spare=_context.get("spare"),
+            spare=context.obj,
         )
     )
 
@@ -272,7 +270,7 @@ def _place(result: RunResult, request: LocalRequest) -> str:
 def _print_errors(found: "PredictedRows") -> None:
     """The failed records, grouped by what went wrong, with an example of each."""
     counts, examples = Counter[str](), dict[str, str]()
-    for row in islice(found.errors, COUNTED_ERRORS):
+    for row in found.errors:
         code = str(row.get("error_code"))
         counts[code] += 1
         examples.setdefault(code, f"record {row['index']}: {row.get('error_message')}")
@@ -286,8 +284,7 @@ def _print_manifests(files: Iterable[Path], request: LocalRequest) -> None:
     documents = [one.document for file in files for one in read_manifests(file)]
     kept = [one for one in documents if isinstance(one, dict) and one.get("kind") != "Secret"]
     print(yaml.safe_dump_all(kept, sort_keys=False), end="")
-    names = [*(str(file) for file in files)]
-    arguments = [word for name in names for word in ("-f", name)]
+    arguments = [word for file in files for word in ("-f", str(file))]
     run = request.run.metadata.name
     print("---")
     print(f"# {shell_command('kubectl', 'apply', *arguments)}")
@@ -301,17 +298,12 @@ def _print_manifests(files: Iterable[Path], request: LocalRequest) -> None:
         print(f"# The namespace needs: {', '.join(needed)}")
 
 
-_context: dict[str, SpareProcess] = {}
-"""What was prepared before the arguments were parsed."""
-
-
 def application(arguments: list[str], *, spare: SpareProcess) -> NoReturn:
     """The command line of this command alone; `spare` has imported the runner meanwhile."""
-    _context["spare"] = spare
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
     app.callback()(_nothing)
     app.command("local")(local)
-    typer.main.get_command(app)(arguments, prog_name=program())
+    typer.main.get_command(app)(arguments, prog_name=program(), obj=spare)
     raise SystemExit(0)
 
 

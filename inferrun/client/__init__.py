@@ -8,8 +8,9 @@ It uses the cluster that kubectl would use. `AsyncClient` has the same methods f
 event loop. Programs that reach only Temporal use its own client instead.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from inferrun.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from inferrun.client.async_client import AsyncClient, BackfillOptions, RunOptions
@@ -52,10 +53,4 @@ _MODULES = ("errors", "run_logs", "async_client", "sync_client")
 """Where the names are. Those that need no connection are used without the packages that have it."""
 
 
-def __getattr__(name: str) -> object:
-    for module in _MODULES if name in __all__ else ():
-        value: object = getattr(import_module(f"inferrun.client.{module}"), name, None)
-        if value is not None:
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'inferrun.client' has no attribute {name!r}")
+__getattr__ = lazy_exports(__name__, __all__, modules=_MODULES)

@@ -2,7 +2,7 @@
 allowed. Pure."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -37,6 +37,7 @@ _REQUIREMENTS: Final = {
     "missing": "it is required",
     "string_type": "must be a string",
     "bool_type": "must be true or false",
+    "int_type": "must be an integer without quotes",
     "tuple_type": "must be a list",
     "frozen_set_type": "must be a list",
     "dict_type": "must be an object",
@@ -91,10 +92,14 @@ def shown(value: object) -> str:
     return one_line(text, limit=SHOWN_VALUE_LIMIT)
 
 
-def parse_problems(error: ValidationError, *, path: str = "") -> tuple[Problem, ...]:
-    """The first problems because of which an object at `path` is not what it should be."""
+def parse_problems(
+    error: ValidationError, *, path: str = "", only: Collection[str] = ()
+) -> tuple[Problem, ...]:
+    """The first problems because of which an object at `path` is not what it should be, or those of
+    pydantic's error types in `only`."""
     found = []
-    for entry in error.errors(include_url=False)[: MAX_PROBLEMS + 1]:
+    entries = (one for one in error.errors(include_url=False) if not only or one["type"] in only)
+    for entry in islice(entries, MAX_PROBLEMS + 1):
         names = [str(part) for part in entry["loc"]]
         kind = entry["type"]
         rule = entry["msg"]

@@ -50,6 +50,16 @@ def judge_finished_job(evidence: Evidence) -> Verdict:
     )
 
 
+def left_result(pod: Object, snapshot: Snapshot | None) -> bool:
+    """Whether the container says how it ended: the built-in runner by its result, another image by
+    its exit code."""
+    end = pod_state.container_end(pod)
+    if end is None or snapshot is None or not snapshot.is_our_runner:
+        return end is not None
+    result = parse_report(RunnerResult, end.message)
+    return result is not None and (end.exit_code == 0) == (result.reason is snapshot.success)
+
+
 def judge_lost_node(pod: Object, *, after_seconds: int, now: datetime) -> Verdict | None:
     """The verdict on a Pod whose node has not responded for that long; None for any other Pod."""
     since = pod_state.silent_since(pod)

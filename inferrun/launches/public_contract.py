@@ -49,6 +49,11 @@ def public_contract(contract_json: str) -> str:
     )
 
 
+def encoded_contract(contract_json: str) -> str:
+    """The same as a status has it, which `published_contract` reads."""
+    return base64.b64encode(public_contract(contract_json).encode()).decode()
+
+
 def published_contract(run: InferenceRun) -> dict[str, Any]:  # Any: JSON
     """The contract in a run's status, which users cannot write; empty without one."""
     try:

@@ -5,8 +5,9 @@ from enum import StrEnum
 
 from inferrun.backoff import Backoff
 from inferrun.launches.run_clock import is_expired
-from inferrun.launches.verdict import Verdict, VerdictKind
+from inferrun.launches.verdict import Produced, Verdict, VerdictKind
 from inferrun.reasons import Reason
+from inferrun.runner_report import OutputFinding, OutputState
 
 BACKOFF = Backoff(10, 360)
 """The pauses between two attempts, as in the Kubernetes Job controller."""
@@ -36,6 +37,10 @@ class RunStep:
     message: str
     delay: int = 0
     counted: bool = False
+
+    def pause_text(self, *, attempt: int, of: int) -> str:
+        """What a status says until that attempt starts; `of` is the number of attempts."""
+        return f"attempt {attempt} of {of} starts in {self.delay} s; the last launch ended with: {self.message}"
 
 
 def next_step(
@@ -67,6 +72,24 @@ def success_of(verdict: Verdict | None) -> Verdict | None:
     """The verdict if it is a success, else None: a launch that had succeeded before it was stopped
     has succeeded."""
     return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
+
+
+def concluded(verdict: Verdict, finding: OutputFinding) -> Verdict:
+    """The verdict on a launch that left its outcome open, after the store was asked."""
+    if finding.state is not OutputState.COMMITTED:
+        is_unknown = finding.state is OutputState.UNKNOWN
+        found = f"it is unknown whether the output was stored: {finding.message}"
+        found = found if is_unknown else "the output is not committed"
+        return verdict.model_copy(update={"message": f"{verdict.message}; {found}"})
+    return verdict.model_copy(
+        update={
+            "kind": VerdictKind.SUCCEEDED,
+            "reason": Reason.SUCCEEDED,
+            "message": f"{finding.message}; the output is committed, although its Pod left no result",
+            "exit_code": None,
+            **Produced.fields_of(finding),
+        }
+    )
 
 
 def check_disruptions(count: int, *, limit: int, ended: Verdict | None = None) -> Verdict | None:

@@ -6,8 +6,14 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel
 
 from inferrun.reasons import Reason
+from inferrun.resources import Attempt
+from inferrun.resources.status import LOG_LIMIT
 from inferrun.runner_report import Delivery, Output, RecordCounts, TerminationMessage, TokenUsage
 from inferrun.text import one_line
+from inferrun.timestamps import parse
+
+ATTEMPT_MESSAGE_LIMIT = 256
+"""Characters of a message in the list of attempts, which the workflow carries along."""
 
 Text = Annotated[str, AfterValidator(lambda text: one_line(text, limit=2048))]
 """A text for people: one line of at most 2048 characters, whatever it was made from."""
@@ -77,3 +83,19 @@ class Verdict(Produced):
 
     is_held_open: bool = False
     """Whether other containers keep the Job of a success open."""
+
+    def listed(self, *, launch: int, attempt: int, job_name: str, reason: Reason) -> Attempt:
+        """The launch as the status lists it."""
+        return Attempt(
+            launch=launch,
+            attempt=attempt,
+            job_name=job_name,
+            start_time=parse(self.started_at) if self.started_at else None,
+            completion_time=parse(self.finished_at) if self.finished_at else None,
+            exit_code=self.exit_code,
+            reason=reason,
+            message=one_line(self.message, limit=ATTEMPT_MESSAGE_LIMIT),
+            pod_name=self.pod_name or None,
+            node_name=self.node_name or None,
+            log=self.log[:LOG_LIMIT] or None,
+        )

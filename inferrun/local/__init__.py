@@ -12,15 +12,13 @@ interpreted here, and the runner that its Pod would execute is a process of this
 
 from typing import TYPE_CHECKING
 
+from inferrun.lazy_exports import lazy_exports
+
 if TYPE_CHECKING:
     from inferrun.local.result import LocalResult, run
 
 __all__ = ["LocalResult", "run"]
 
 
-def __getattr__(name: str) -> object:
-    if name in __all__:  # loaded on first use: the process of a runner needs none of it
-        from inferrun.local import result  # noqa: PLC0415
-
-        return getattr(result, name)
-    raise AttributeError(f"module 'inferrun.local' has no attribute {name!r}")
+# the process of a runner needs none of it
+__getattr__ = lazy_exports(__name__, __all__, modules=("result",))

@@ -5,33 +5,26 @@ the worker applies, too. Here are the processes instead of Pods, the clock of th
 own file instead of the status in a cluster.
 """
 
-import base64
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ValidationError
-
-from inferrun.exitcodes import ExitCode
 from inferrun.kube.objects import Object, name_of
-from inferrun.launches import manifests
+from inferrun.launches import manifests, pod_state
 from inferrun.launches.input_run import seen_in
-from inferrun.launches.judgement import Evidence, judge_finished_job
-from inferrun.launches.public_contract import public_contract
-from inferrun.launches.retry_policy import RunStep, StepKind, next_step
+from inferrun.launches.judgement import Evidence, judge_finished_job, left_result
+from inferrun.launches.public_contract import encoded_contract
+from inferrun.launches.retry_policy import RunStep, StepKind, concluded, next_step
 from inferrun.launches.run_clock import seconds_between, timeout_of
 from inferrun.launches.run_texts import hash_of
 from inferrun.launches.snapshot import CompiledRun
 from inferrun.launches.verdict import Produced, Verdict, VerdictKind
 from inferrun.local.containers import Ended, execute, pod_of
-from inferrun.local.pod import LocalPod, Machine
+from inferrun.local.pod import Container, LocalPod, Machine
 from inferrun.local.spare import SpareProcess
-from inferrun.names import verify_job_name
-from inferrun.nesting import load_bounded
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt, InferenceRun, InferenceRunStatus
 from inferrun.resources.status import ATTEMPTS_LIMIT
@@ -42,15 +35,14 @@ from inferrun.runner_report import (
     OutputState,
     ProgressLine,
     last_messages,
+    latest_line,
     parse_report,
 )
+from inferrun.text import one_line
 from inferrun.timestamps import parse, utc_now
 
 LOG: Final = "runner.log"
 INSTALLATION: Final = "local"
-
-_ATTEMPT_MESSAGE: Final = 256
-_PROGRESS: Final = f'"{ProgressLine.model_fields["event"].default}"'
 
 
 @dataclass(frozen=True)
@@ -58,7 +50,7 @@ class Event:
     """Something that has happened, for whoever follows the run: `run` is its state from then on."""
 
     kind: str
-    """started, progress, log, retrying, ended."""
+    """started, progress, log, retrying, stopped or ended."""
 
     run: InferenceRun
     line: str = ""
@@ -116,26 +108,19 @@ class LocalRun:
         """What the runner has written."""
         return self._folder / LOG
 
-    def missing(self) -> list[str]:
-        """What this machine lacks for the run's Pods."""
-        pod = self._pod(self._job())
-        try:
-            pod.mount()
-        finally:
-            pod.unmount()
-        return pod.missing
-
     def execute(self) -> InferenceRun:
-        """The run with its outcome. Raises Interrupted."""
+        """The run with its outcome. Raises InvalidRequest, with everything that this machine lacks
+        for it, and Interrupted."""
         self.log.unlink(missing_ok=True)
         while True:
             self._launch, self._attempt = self._launch + 1, self._attempt + 1
-            verdict = self._judged(self._job())
+            job = self._job()
+            verdict = self._judged(job)
             step = self._step_after(verdict)
             if step.kind is StepKind.FAIL and verdict.is_unclear:
                 verdict = self._verified(verdict)
                 step = self._step_after(verdict)
-            self._list(verdict, step.reason)
+            self._list(verdict, step.reason, job=name_of(job))
             if self._stopping.is_set() and step.kind is not StepKind.SUCCEED:
                 self._interrupt()
             if step.kind is not StepKind.LAUNCH:
@@ -147,31 +132,36 @@ class LocalRun:
             self.run.ref,
             self._compiled,
             installation=INSTALLATION,
-            launch=max(1, self._launch),
-            attempt=max(1, self._attempt),
+            launch=self._launch,
+            attempt=self._attempt,
             seconds_left=self._whole_seconds_left(),
         )
 
     def _pod(self, job: Object) -> LocalPod:
         spec = job["spec"]["template"]["spec"]
         return LocalPod(
-            spec, self._machine, root=self._folder / "pod", uid=f"local-{self.run.ref.uid}"
+            spec,
+            self._machine,
+            root=self._folder / "pod",
+            uid=f"local-{self.run.ref.uid}",
+            variables=self._more,
         )
 
     def _judged(self, job: Object) -> Verdict:
         """Execute the Job's Pods, and say what their end means."""
-        pod, snapshot = self._pod(job), self._compiled.snapshot
-        pod.mount()
-        try:
+        snapshot = self._compiled.snapshot
+        with self._pod(job).mounted() as pod:
             pods = self._executed(pod, name=name_of(job))
-        finally:
-            pod.unmount()
         has_succeeded = any(one["status"]["phase"] == "Succeeded" for one in pods)
         condition = "Complete" if has_succeeded else "Failed"
         ended = {**job, "status": {"conditions": [{"type": condition, "status": "True"}]}}
         verdict = judge_finished_job(Evidence(ended, pods, snapshot))
-        self._seconds_used += _seconds_of(verdict)
-        is_readable = verdict.kind is VerdictKind.SUCCEEDED or verdict.records is not None
+        if verdict.started_at and verdict.finished_at:
+            self._seconds_used += seconds_between(verdict.started_at, verdict.finished_at)
+        # one whose init container failed has not run
+        ran = [one for one in pods if pod_state.container_end(one) is not None]
+        is_readable = all(left_result(one, snapshot) for one in ran)
+        is_readable |= verdict.kind is VerdictKind.SUCCEEDED
         log = last_messages(self._tail(), limit=SIZES.message) if not is_readable else ""
         verdict = verdict.model_copy(update={"is_unclear": not is_readable, "log": log})
         records = verdict.records
@@ -189,10 +179,9 @@ class LocalRun:
         ends = self._run(pod.containers(shards=shards))
         return [pod_of(f"{name}-{at}" if shards > 1 else name, one) for at, one in enumerate(ends)]
 
-    def _run(self, containers: Any) -> list[Ended]:  # Any: a sequence of containers
-        given = [one.with_variables(self._more) for one in containers]
+    def _run(self, containers: Sequence[Container]) -> list[Ended]:
         return execute(
-            given,
+            containers,
             spare=self._take_spare,
             log=self.log,
             lock=self._lock,
@@ -207,7 +196,6 @@ class LocalRun:
 
     def _verified(self, verdict: Verdict) -> Verdict:
         """The verdict, once the store has said whether the output is committed."""
-        name = verify_job_name(self._compiled.base_name, self._launch, is_final=True)
         job = manifests.verify_job(
             self.run.ref,
             self._compiled,
@@ -216,22 +204,13 @@ class LocalRun:
             attempt=self._attempt,
             is_final=True,
         )
-        pod = self._pod(job)
-        pod.mount()
-        try:
+        with self._pod(job).mounted() as pod:
             (ended,) = self._run(pod.containers(shards=1))
-        finally:
-            pod.unmount()
-        finding = parse_report(OutputFinding, ended.message) if ended.exit_code == 0 else None
-        if finding is None or finding.state is OutputState.UNKNOWN:
-            why = finding.message if finding else ended.message
-            text = f"{verdict.message}; whether the output is committed is not known: {name}: {why}"
-            return verdict.model_copy(update={"message": text})
-        if finding.state is OutputState.NOT_COMMITTED:
-            return verdict.model_copy(update={"is_unclear": False})
-        success = {"kind": VerdictKind.SUCCEEDED, "reason": Reason.SUCCEEDED}
-        found = {"message": finding.message, "exit_code": int(ExitCode.DONE), "is_unclear": False}
-        return verdict.model_copy(update={**success, **found, **Produced.fields_of(finding)})
+        found = parse_report(OutputFinding, ended.message) if ended.exit_code == 0 else None
+        unknown = OutputFinding(
+            state=OutputState.UNKNOWN, message=one_line(ended.message, limit=256)
+        )
+        return concluded(verdict, found or unknown)
 
     def _step_after(self, verdict: Verdict) -> RunStep:
         return next_step(
@@ -252,7 +231,6 @@ class LocalRun:
     def _announce(self) -> None:
         read = seen_in(self._compiled.input_run)
         texts = self._compiled.texts
-        contract = public_contract(self._compiled.contract_json)
         self._change(
             "started",
             phase=Phase.RUNNING,
@@ -260,17 +238,14 @@ class LocalRun:
             message="the runner is a process of this machine",
             cleared=("pace", "records"),
             attempt=self._attempt,
-            contract=base64.b64encode(contract.encode()).decode(),
+            contract=encoded_contract(self._compiled.contract_json),
             snapshot_hash=hash_of(texts),
             input_run=read,
             start_time=self.run.status.start_time or utc_now(),
         )
 
     def _on_line(self, _shard: int, line: str) -> None:
-        report = None
-        if _PROGRESS in line:
-            with suppress(ValueError, ValidationError):
-                report = ProgressLine.model_validate(load_bounded(line))
+        report = latest_line(ProgressLine, line)
         if report is None:
             self._on_event(Event("log", self.run, line))
             return
@@ -280,26 +255,17 @@ class LocalRun:
         self.run = self.run.model_copy(update={"status": status})
         self._on_event(Event("progress", self.run))
 
-    def _list(self, verdict: Verdict, reason: Reason) -> None:
-        attempt = Attempt(
-            launch=self._launch,
-            attempt=self._attempt,
-            start_time=parse(verdict.started_at) if verdict.started_at else None,
-            completion_time=parse(verdict.finished_at) if verdict.finished_at else None,
-            exit_code=verdict.exit_code,
-            reason=reason,
-            message=verdict.message[:_ATTEMPT_MESSAGE],
+    def _list(self, verdict: Verdict, reason: Reason, *, job: str) -> None:
+        attempt = verdict.listed(
+            launch=self._launch, attempt=self._attempt, job_name=job, reason=reason
         )
         attempts = (*(self.run.status.attempts or ()), attempt)[-ATTEMPTS_LIMIT:]
         status = self.run.status.model_copy(update={"attempts": attempts})
         self.run = self.run.model_copy(update={"status": status})
 
     def _back_off(self, step: RunStep) -> None:
-        limit = self._compiled.snapshot.backoff_limit
-        text = (
-            f"attempt {self._attempt + 1} of {limit + 1 + self._uncounted} starts in {step.delay} s; the last launch ended "
-            f"with: {step.message}"
-        )
+        of = self._compiled.snapshot.backoff_limit + 1 + self._uncounted
+        text = step.pause_text(attempt=self._attempt + 1, of=of)
         self._change(
             "retrying",
             phase=Phase.PENDING,
@@ -355,19 +321,7 @@ class LocalRun:
             return file.read().decode(errors="replace")
 
 
-def failed(run: InferenceRun, reason: Reason, message: str) -> InferenceRun:
-    """The run that could not be launched."""
-    status = ended_status(run, phase=Phase.FAILED, reason=reason, message=message, now=utc_now())
-    return run.model_copy(update={"status": status})
-
-
 def _running_seconds(attempt: Attempt) -> float:
     if attempt.start_time is None or attempt.completion_time is None:
         return 0.0
     return (attempt.completion_time - attempt.start_time).total_seconds()
-
-
-def _seconds_of(verdict: Verdict) -> float:
-    if not (verdict.started_at and verdict.finished_at):
-        return 0.0
-    return seconds_between(verdict.started_at, verdict.finished_at)

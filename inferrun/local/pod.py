@@ -8,10 +8,12 @@ hears of everything that is missing at once.
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
+from inferrun.client.errors import InvalidRequest
 from inferrun.kube.objects import Object
 from inferrun.launches.manifests import CONTRACT_PATH
 from inferrun.launches.pod_mounts import DATA_PATH, ENDPOINTS_PATH
@@ -44,35 +46,49 @@ class Container:
     environment: Mapping[str, str] = field(repr=False)
     termination_log: Path
 
-    def with_variables(self, more: Mapping[str, str]) -> Self:
-        """The same with more variables."""
-        return replace(self, environment={**self.environment, **more})
-
 
 class LocalPod:
-    """The Pod of a Job, in a folder of its own. `missing` says what has to be given, and how."""
+    """The Pod of a Job, in a folder of its own; `variables` are added to its environment."""
 
-    def __init__(self, spec: Object, machine: Machine, *, root: Path, uid: str) -> None:
+    def __init__(
+        self,
+        spec: Object,
+        machine: Machine,
+        *,
+        root: Path,
+        uid: str,
+        variables: Mapping[str, str],
+    ) -> None:
         self._spec = spec
         self._machine = machine
         self._root = root
         self._uid = uid
+        self._variables = variables
         self._folders: dict[str, Path] = {}
         """The folders that are mounted as they are, by mount path."""
 
-        self.missing: list[str] = []
+        self._missing: list[str] = []
+        """What has to be given, and how."""
 
-    def mount(self) -> None:
-        """Write the volumes; what a Pod before has left in the folder is deleted."""
+    @contextmanager
+    def mounted(self) -> Iterator[Self]:
+        """Write the volumes, and delete them afterwards, with the copies of Secrets in them. What
+        a Pod before has left in the folder is deleted, too. Raises InvalidRequest with everything
+        that the machine lacks.
+        """
         shutil.rmtree(self._root, ignore_errors=True)
-        self._root.mkdir(parents=True, mode=_PRIVATE)
-        for volume in self._spec["volumes"]:
-            for mount in self._mounts_of(volume["name"]):
-                self._mount(volume, mount)
-
-    def unmount(self) -> None:
-        """Delete the folder, with the copies of Secrets in it."""
-        shutil.rmtree(self._root, ignore_errors=True)
+        try:
+            self._root.mkdir(parents=True, mode=_PRIVATE)
+            for volume in self._spec["volumes"]:
+                for mount in self._mounts_of(volume["name"]):
+                    self._mount(volume, mount)
+            if self._missing:
+                raise InvalidRequest(
+                    "this machine lacks what the run needs", fix="\n".join(self._missing)
+                )
+            yield self
+        finally:
+            shutil.rmtree(self._root, ignore_errors=True)
 
     @property
     def init_containers(self) -> Sequence[Container]:
@@ -152,8 +168,8 @@ class LocalPod:
         yield from ((items.get(key, key), found[key]) for key in items or found)
 
     def _lacks(self, text: str) -> None:
-        if text not in self.missing:
-            self.missing.append(text)
+        if text not in self._missing:
+            self._missing.append(text)
 
     def _container(self, container: Object, **more: str) -> Container:
         given = {
@@ -161,7 +177,7 @@ class LocalPod:
             for one in container["env"]
             if one["name"] not in _USERS_OWN
         }
-        folder = self._root / "-".join(("ended", container["name"], *more.values()))
+        folder = self._root / "-".join((container["name"], *more.values()))
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "termination-log"
         places = {
@@ -174,7 +190,9 @@ class LocalPod:
         }
         found = {name: str(place) for name, place in places.items() if place is not None}
         command = container.get("command") or ["python", "-m", "inferrun_runner"]
-        return Container(tuple(command[1:]), {**os.environ, **given, **found, **more}, log)
+        return Container(
+            tuple(command[1:]), {**os.environ, **given, **found, **self._variables, **more}, log
+        )
 
     def _here(self, value: str) -> str:
         """A value of the environment, with the path of a mounted file as it is here."""

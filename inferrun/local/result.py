@@ -156,8 +156,6 @@ def execute(
                 **({"INFERRUN_RECORD_LIMIT": str(request.limit)} if request.limit else {}),
             },
         )
-        if lacking := local.missing():
-            raise InvalidRequest("this machine lacks what the run needs", fix="\n".join(lacking))
         ended = local.execute()
     result = LocalResult.of(ended, request)
     if result.phase is not Phase.SUCCEEDED:

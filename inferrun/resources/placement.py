@@ -105,6 +105,18 @@ class Affinity(ResourceModel):
     node_affinity: NodeAffinity | None = None
     """Nodes that are required or preferred, by their labels."""
 
+    @property
+    def conditions(self) -> Iterator[NodeSelectorRequirement]:
+        """All conditions, of nodes that are required and then of those that are preferred."""
+        wanted = self.node_affinity or NodeAffinity()
+        required = wanted.required_during_scheduling_ignored_during_execution
+        preferred = wanted.preferred_during_scheduling_ignored_during_execution or ()
+        for term in (
+            *(required.node_selector_terms if required else ()),
+            *(one.preference for one in preferred),
+        ):
+            yield from term.match_expressions
+
 
 class TopologySpreadConstraint(ResourceModel):
     """How the Pods of a run are spread over nodes with different values of a label."""
@@ -143,16 +155,9 @@ class Placement(ResourceModel):
         """
         for key, value in (self.node_selector or {}).items():
             yield "nodeSelector", f"{key}={value}"
-        wanted = (self.affinity or Affinity()).node_affinity or NodeAffinity()
-        required = wanted.required_during_scheduling_ignored_during_execution
-        preferred = wanted.preferred_during_scheduling_ignored_during_execution or ()
-        for term in (
-            *(required.node_selector_terms if required else ()),
-            *(one.preference for one in preferred),
-        ):
-            for one in term.match_expressions:
-                values = one.values or () if one.operator == "In" else (ANY,)
-                yield from (("affinity.nodeAffinity", f"{one.key}={value}") for value in values)
+        for one in (self.affinity or Affinity()).conditions:
+            values = one.values or () if one.operator == "In" else (ANY,)
+            yield from (("affinity.nodeAffinity", f"{one.key}={value}") for value in values)
         for spread in self.topology_spread_constraints or ():
             if spread.when_unsatisfiable == "DoNotSchedule":
                 yield "topologySpreadConstraints", f"{spread.topology_key}={ANY}"

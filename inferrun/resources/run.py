@@ -37,6 +37,16 @@ EXECUTION_FIELDS: Final = {
 }
 """The fields of a run's spec that define the execution. A child inherits them from its schedule."""
 
+SCHEDULE_ONLY: Final = (
+    "time_zone",
+    "concurrency_policy",
+    "starting_deadline_seconds",
+    "jitter_seconds",
+    "successful_jobs_history_limit",
+    "failed_jobs_history_limit",
+)
+"""The fields of a run's spec that only schedules have."""
+
 MUTABLE_AFTER_START: Final = frozenset({"suspend", "timeoutSeconds"})
 """The fields of a run's spec that may change until it ends."""
 

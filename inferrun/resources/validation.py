@@ -24,6 +24,7 @@ from inferrun.fields.problems import (
     MAX_PROBLEMS,
     Problem,
     invalid,
+    parse_problems,
     shown,
     unknown_keys,
 )
@@ -52,7 +53,7 @@ from inferrun.resources.cron import (
 from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
 from inferrun.resources.request import HTTP, MAX_BODY_BYTES, MAX_SCHEMA_BYTES, request_problems
-from inferrun.resources.run import InferenceRunSpec
+from inferrun.resources.run import SCHEDULE_ONLY, InferenceRunSpec
 from inferrun.resources.sharding import shard_obstacle
 from inferrun.resources.templates import TemplateFault, UnfitValue, resolve_storage, sample_of
 from inferrun.resources.tensors import TensorMapping
@@ -72,20 +73,7 @@ GRPC: Final = "grpc-v2"
 TENSOR_PROTOCOLS: Final = ("v1", "v2", GRPC)
 REQUEST_PROTOCOLS: Final = ("openai", HTTP)
 OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, *REQUEST_PROTOCOLS)
-_TYPES: Final = {
-    "bool_type": "must be true or false",
-    "int_type": "must be an integer without quotes",
-    "string_type": "must be a string",
-}
-SCHEDULE_ONLY: Final = (
-    "time_zone",
-    "concurrency_policy",
-    "starting_deadline_seconds",
-    "jitter_seconds",
-    "successful_jobs_history_limit",
-    "failed_jobs_history_limit",
-)
-NO_VALUES: Final = ("Exists", "DoesNotExist")
+_TYPES: Final = ("bool_type", "int_type", "string_type")
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -109,12 +97,7 @@ def type_problems(stored: object, *, model: type[BaseModel]) -> Iterator[Problem
     try:
         model.model_validate_json(json.dumps(_at(stored, "spec"), default=str), strict=True)
     except ValidationError as error:
-        for entry in error.errors(include_url=False):
-            if (required := _TYPES.get(entry["type"])) is not None:
-                field = ".".join(("spec", *map(str, entry["loc"])))
-                is_hidden = CONFIDENTIAL.intersection(map(str, entry["loc"]))
-                value = HIDDEN if is_hidden else shown(entry["input"])
-                yield Problem(field=field, value=value, allowed=required)
+        yield from parse_problems(error, path="spec", only=_TYPES)
 
 
 def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
@@ -521,25 +504,15 @@ def _node_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         if one.operator == "Exists" and one.value:
             allowed = 'not allowed with the operator "Exists"'
             yield invalid(f"spec.tolerations.{at}.value", one.value, allowed)
-    wanted = spec.affinity.node_affinity if spec.affinity is not None else None
-    if wanted is None:
-        return
-    required = wanted.required_during_scheduling_ignored_during_execution
-    preferred = wanted.preferred_during_scheduling_ignored_during_execution or ()
-    terms = (
-        *(required.node_selector_terms if required is not None else ()),
-        *(one.preference for one in preferred),
-    )
-    for condition in chain.from_iterable(term.match_expressions or () for term in terms):
+    for condition in spec.affinity.conditions if spec.affinity is not None else ():
         values = condition.values or ()
-        is_one_number = len(values) == 1 and re.fullmatch("[0-9]+", values[0]) is not None
-        fits = (
-            not values
-            if condition.operator in NO_VALUES
-            else is_one_number
-            if condition.operator in ("Gt", "Lt")
-            else bool(values)
-        )
+        match condition.operator:
+            case "Exists" | "DoesNotExist":
+                fits = not values
+            case "Gt" | "Lt":
+                fits = len(values) == 1 and re.fullmatch("[0-9]+", values[0]) is not None
+            case _:
+                fits = bool(values)
         if not fits:
             allowed = (
                 "allowed are one or more values with In and NotIn, one number with Gt and Lt, and none with Exists and "

@@ -10,8 +10,9 @@ with the digest in the run's status, and each part with the digest in the manife
 of it is returned.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from inferrun.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from inferrun.results.errors import (
@@ -43,10 +44,4 @@ _MODULES = ("errors", "table", "reading")
 """Where the names are: errors are named by programs that may never read results."""
 
 
-def __getattr__(name: str) -> object:
-    for module in _MODULES if name in __all__ else ():
-        value: object = getattr(import_module(f"inferrun.results.{module}"), name, None)
-        if value is not None:
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'inferrun.results' has no attribute {name!r}")
+__getattr__ = lazy_exports(__name__, __all__, modules=_MODULES)

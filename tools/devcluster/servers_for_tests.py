@@ -97,7 +97,15 @@ def _provide_mlserver() -> None:
             f"MLServer does not support Python newer than {newest}: the tests that need it are skipped"
         )
     else:
-        _install(mlserver_python(), lock=_lock("model-server"), title="MLServer")
+        install_mlserver()
+
+
+def install_mlserver() -> Path:
+    """Install MLServer if it is missing; returns the Python that has it."""
+    python = mlserver_python()
+    if not python.exists():
+        _install(python, lock=_lock("model-server"), title="MLServer")
+    return python
 
 
 def mlserver_python(layout: Layout = LAYOUT) -> Path:
@@ -142,7 +150,7 @@ def _install(python: Path, *, lock: Path, title: str, layout: Layout = LAYOUT) -
     folder = python.parent.parent
     folder.parent.mkdir(parents=True, exist_ok=True)
     uv = uv_program(layout)
-    with step(f"install {title} for tests"):
+    with step(f"install {title}"):
         partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".partial-"))
         run(
             [
