@@ -9,6 +9,7 @@ from campaigns.peers.peers import CLIENTS
 from campaigns.peers.report import page
 from campaigns.peers.run import Options, run
 from campaigns.peers.works import WORKS
+from inferrun.timestamps import utc_now
 from tools.devcluster.errors import DevClusterError
 
 
@@ -32,7 +33,8 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; all processes have been stopped\n")
         return 130
-    report = page(findings)
+    before = given.page.read_text() if given.page and given.page.exists() else ""
+    report = page(findings, now=utc_now(), before=before)
     print(report)
     if given.page:
         given.page.write_text(report)

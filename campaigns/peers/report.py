@@ -1,8 +1,10 @@
 """The page of the measurements. Pure, except for the description of the machine."""
 
+import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from textwrap import fill
 from typing import Final
 
@@ -16,6 +18,7 @@ from campaigns.peers.works import WORKS, Work
 
 TARGET_OF_FAULTS: Final = 1.15
 _WIDTH: Final = 132
+_MEASUREMENT: Final = re.compile(r"\| \d{4}-\d\d-\d\d \d\d:\d\d UTC \|")
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,11 @@ class Target:
     client: str = PRODUCT
     other: str = ""
     """The other row; empty: the same one."""
+
+    @property
+    def title(self) -> str:
+        """What is divided by what."""
+        return f"{self.work} / {self.other or self.client}"
 
 
 TARGETS: Final = (
@@ -42,14 +50,19 @@ TARGETS: Final = (
 )
 
 
-def page(findings: Findings) -> str:
-    """The measurements as a page of the documentation."""
+KEPT: Final = 2
+"""Earlier measurements whose ratios stay on the page."""
+
+
+def page(findings: Findings, *, now: datetime, before: str = "") -> str:
+    """The measurements as a page of the documentation; `before` is the page that it replaces."""
     parts = (
         _introduction(findings),
         _table(
             findings, "CPU time, µs a record", lambda one: one.cpu_per_record, digits=1, note=_CPU
         ),
         _targets(findings),
+        _measurements(findings, now=now, before=before),
         _table(
             findings,
             "Wall time, µs a record",
@@ -141,16 +154,12 @@ def _cell(
 def _targets(findings: Findings) -> list[str]:
     lines = list[str]()
     for target in TARGETS:
-        mine = findings.measured.get((target.work, PRODUCT))
-        theirs = findings.measured.get((target.other or target.work, target.client))
-        name = f"{target.work} / {target.other or target.client}"
-        if mine and theirs:
-            ratios = ratios_of(mine, theirs)
+        if ratios := _ratios(findings, target):
             is_missed = not findings.options.is_sample and statistics.median(ratios) > target.most
             mark = MISSED if is_missed else ""
-            lines.append(_line([name, summary(ratios, digits=2) + mark, f"{target.most}"]))
+            lines.append(_line([target.title, summary(ratios, digits=2) + mark, f"{target.most}"]))
         else:
-            lines.append(_line([name, "not measured", f"{target.most}"]))
+            lines.append(_line([target.title, "not measured", f"{target.most}"]))
     return [
         "## Targets",
         "",
@@ -159,6 +168,34 @@ def _targets(findings: Findings) -> list[str]:
         _line(["ratio", "value", "at most"]),
         _line(["---"] * 3),
         *lines,
+        "",
+    ]
+
+
+def _ratios(findings: Findings, target: Target) -> list[float]:
+    mine = findings.measured.get((target.work, PRODUCT), ())
+    theirs = findings.measured.get((target.other or target.work, target.client), ())
+    return ratios_of(mine, theirs)
+
+
+def _measurements(findings: Findings, *, now: datetime, before: str) -> list[str]:
+    """The ratios of this measurement and of those before it, the latest first."""
+    medians = [
+        f"{statistics.median(ratios):.2f}" if (ratios := _ratios(findings, target)) else ""
+        for target in TARGETS
+    ]
+    head = _line(["measured", "passes", *(target.title for target in TARGETS)])
+    is_known = head in before
+    earlier = [line for line in before.splitlines() if _MEASUREMENT.match(line)] if is_known else []
+    return [
+        "## At other times",
+        "",
+        "Medians of these ratios, also of earlier measurements.",
+        "",
+        head,
+        _line(["---"] * (len(TARGETS) + 2)),
+        _line([f"{now:%Y-%m-%d %H:%M} UTC", f"{findings.options.passes}", *medians]),
+        *earlier[:KEPT],
         "",
     ]
 

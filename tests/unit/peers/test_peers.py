@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,9 @@ def test_ratios_are_those_of_the_same_pass() -> None:
     assert summary([1.5], digits=1) == "1.5"
 
 
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
+
+
 def test_the_page_names_targets_that_are_missed_and_clients_that_are_not_used() -> None:
     findings = Findings(Options(2))
     findings.measured["A", PRODUCT] = [measured(3), measured(3)]
@@ -145,14 +149,14 @@ def test_the_page_names_targets_that_are_missed_and_clients_that_are_not_used() 
     findings.measured["E", FLOOR] = [measured(2), measured(2)]
     findings.problems["A, daft"] = "results: 3 `wrong` of 200"
     findings.unavailable["gateway"] = "not available"
-    text = page(findings)
+    text = page(findings, now=NOW)
     assert "| A / floor | 1.50 (1.50 to 1.50) (missed) | 1.25 |" in text
     assert "| E / floor | 1.50 (1.50 to 1.50) | 1.7 |" in text
     assert "| D / ray | not measured | 0.4 |" in text
     assert "- A, daft: `results: 3 'wrong' of 200`" in text
     assert "- gateway: `not available`" in text
     assert "## Faults" not in text
-    sample = page(replace(findings, options=Options(2, scale=0.01)))
+    sample = page(replace(findings, options=Options(2, scale=0.01)), now=NOW)
     assert "**A sample**: 1.00% of the records" in sample
     assert "(missed)" not in sample
 
@@ -163,7 +167,22 @@ def test_the_page_compares_faults_with_the_same_row_without() -> None:
     for key in FAULTY:
         findings.faults[key, WITHOUT] = [measured(2)]
         findings.faults[key, fault] = [measured(3, requests=15)]
-    assert page(findings).count(f"| {fault} | 1.50 (missed) | 1.50 |") == len(FAULTY)
+    assert page(findings, now=NOW).count(f"| {fault} | 1.50 (missed) | 1.50 |") == len(FAULTY)
+
+
+def test_the_page_keeps_the_ratios_of_two_earlier_measurements() -> None:
+    text = ""
+    for hour, cpu in enumerate((8, 6, 4, 2)):
+        findings = Findings(Options(1))
+        findings.measured["A", PRODUCT] = [measured(cpu)]
+        findings.measured["A", FLOOR] = [measured(2)]
+        text = page(findings, now=NOW.replace(hour=hour), before=text)
+    rows = [line for line in text.splitlines() if line.startswith("| 2026-")]
+    assert [row.split(" | ")[:3] for row in rows] == [
+        ["| 2026-11-30 03:00 UTC", "1", "1.00"],
+        ["| 2026-11-30 02:00 UTC", "1", "2.00"],
+        ["| 2026-11-30 01:00 UTC", "1", "3.00"],
+    ]
 
 
 CHILD_THAT_OUTLIVES_ITS_PARENT = """
