@@ -80,8 +80,10 @@ def play_all() -> None:
     terminal = Terminal(checkout=CHECKOUT, environment=cluster_environment())
     with terminal.scene(installation.TITLE, story=installation.STORY):
         installation.install(terminal)
-    for number in range(1, len(SCENES) + 1):
+    for number, scene in enumerate(SCENES, start=1):
         play(number, terminal)
+        if scene is crowd:
+            conclude_schedule(terminal)
     summary.print_summary(terminal)
     terminal.info(f"All checks passed in {seconds_since(began)}.")
 
@@ -92,11 +94,19 @@ def play(number: int, terminal: Terminal) -> None:
         scene.play(terminal)
 
 
+def conclude_schedule(terminal: Terminal) -> None:
+    number = SCENES.index(schedule) + 1
+    with terminal.scene(f"Scene {number}, continued · {schedule.TITLE}", story=schedule.LATER):
+        schedule.conclude(terminal)
+
+
 def play_one(number: int, terminal: Terminal) -> None:
     installation.remove_runs(terminal)
     if number != 1:
         installation.apply_result_of_scene_1(terminal)
     play(number, terminal)
+    if SCENES[number - 1] is schedule:
+        conclude_schedule(terminal)
 
 
 def main(arguments: list[str]) -> int:

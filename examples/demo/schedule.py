@@ -1,4 +1,5 @@
-"""Scene 4: a schedule creates a run, and is suspended."""
+"""Scene 4: a schedule creates a run, and is suspended. The demo plays other scenes until its minute
+has come."""
 
 from __future__ import annotations
 
@@ -11,6 +12,9 @@ TITLE = "A schedule"
 STORY = """
 An InferenceRun with spec.schedule is a schedule. It is executed by Temporal, and creates an InferenceRun each time.
 """
+LATER = """
+Meanwhile the minute of the schedule has come, or is about to.
+"""
 RUN = "iris-every-minute"
 
 
@@ -19,6 +23,10 @@ def play(terminal: Terminal) -> None:
     scheduled = runs.wait_for_reason(terminal, RUN, "Scheduled", timeout=30)
     times = scheduled.get("nextScheduleTimes", [])
     terminal.check(bool(times), f"the status lists the next times: {', '.join(times)}")
+
+
+def conclude(terminal: Terminal) -> None:
+    """What follows once the schedule has fired."""
     child = terminal.wait(
         "the run of the next minute has succeeded",
         lambda: _succeeded_child(terminal),
