@@ -16,7 +16,9 @@ with tempfile.TemporaryDirectory() as made, worker() as (behind, _):
     config = {
         "general_settings": {"dangerously_permit_weak_or_unset_master_key": True},
         "model_list": [{"model_name": MODEL, "litellm_params": to}],
-        "router_settings": {"num_retries": 0},
+        # Otherwise it may answer 429 for a while, instead of what it is told, once the upstream has
+        # refused a request: whether it does depends on when its callbacks are executed.
+        "router_settings": {"num_retries": 0, "disable_cooldowns": True},
     }
     (Path(made) / "config.yaml").write_text(json.dumps(config))
     port = free_port()
