@@ -17,13 +17,13 @@ from functools import partial
 from typing import Final
 
 from control.informer import Key
-from control.kserve_kinds import missing, not_installed, served_kinds, too_large
 from control.namespaced_informers import NamespacedInformers
 from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun.fields.scalars import MESSAGE_LIMIT
 from inferrun.kserve import Answer, NotYet, Wanted, resolve
 from inferrun.kube.client import KubeClient
+from inferrun.kube.kserve_kinds import missing, not_installed, served_kinds, too_large
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource, unreadable_because
 from inferrun.run_ref import RunRef

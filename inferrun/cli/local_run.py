@@ -11,8 +11,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
@@ -49,7 +52,7 @@ Files = Annotated[
 
 
 def local(
-    context: typer.Context,
+    command: typer.Context,
     files: Files,
     *,
     claims: Annotated[
@@ -69,6 +72,14 @@ def local(
     model_url: Annotated[
         str, typer.Option(metavar="URL", help="Address of the model instead of the config's.")
     ] = "",
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Cluster of a model of KServe. Default: as in kubectl."),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Context in the kubeconfig. Default: the current one."),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="RECORDS", help="Read only the first records.")
     ] = None,
@@ -106,12 +117,17 @@ def local(
             files,
             claims=claims or (),
             secrets=secrets or (),
-            options={"model_url": model_url, "limit": limit or 0},
+            options={
+                "model_url": model_url,
+                "limit": limit or 0,
+                "kubeconfig": kubeconfig,
+                "context": context,
+            },
             state=LocalState(state),
             fresh=fresh,
             output=output,
             then=then,
-            spare=context.obj,
+            spare=command.obj,
         )
     )
 
@@ -165,6 +181,17 @@ def _local(
         return CommandExit.INTERRUPTED
 
 
+@cache
+def _prepare_report() -> None:
+    """Import what shows the results, while the runner works and nothing else is to be done here."""
+    Thread(target=_import_for_report, daemon=True).start()
+
+
+def _import_for_report() -> None:
+    for module in ("inferrun.results.reading", "inferrun.formats.jsonl", "rich.table"):
+        import_module(module)
+
+
 def _named(texts: Iterable[str], *, option: str) -> Iterator[tuple[str, str]]:
     for text in texts:
         name, sign, path = text.partition("=")
@@ -212,6 +239,7 @@ def _following(*, is_json: bool) -> Iterator[OnEvent]:
             if event.kind == "retrying":
                 stderr().print(one_line(event.run.status.message or ""), style="yellow")
             elif event.kind == "log":
+                _prepare_report()
                 _warn(event.line)
             show(event.run)
 

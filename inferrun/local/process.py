@@ -14,9 +14,19 @@ import signal
 import sys
 import threading
 import time
+from importlib import import_module
 from typing import Final
 
 GRACE_SECONDS: Final = 5.0
+
+USUAL: Final = (
+    "inferrun_runner.program.execution",
+    "inferrun_runner.protocols.v2.rest",
+    "inferrun_runner.stores.file.input",
+    "inferrun_runner.stores.file.output",
+    "uvloop",
+)
+"""What most runs import sooner or later."""
 
 
 def _end_with_input() -> None:
@@ -41,8 +51,8 @@ def main() -> None:
     """Execute the module; it ends the process."""
     # Ctrl-C goes to all processes of the terminal; the one that has started this decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import inferrun_runner.program.execution  # noqa: F401, PLC0415  see above
-
+    for module in USUAL:
+        import_module(module)
     order = json.loads(_read_line())
     # Held until the process ends: whoever executes the run after it waits for that.
     lock = os.open(order["lock"], os.O_RDWR | os.O_CREAT, 0o600)

@@ -16,12 +16,14 @@ from typing import Any, Final
 from inferrun import wellknown
 from inferrun.client.errors import InvalidRequest
 from inferrun.client.manifest_files import CheckedManifest, check_manifest, read_manifests
+from inferrun.kube.errors import NotConfigured
+from inferrun.kube.kubeconfig import selected_kubeconfig
 from inferrun.local.pod import Keys, Machine
 from inferrun.resources import InferenceConfig, InferenceRun, parse_run
 from inferrun.resources.resolution import resolve
 from inferrun.resources.run import MUTABLE_AFTER_START
 from inferrun.run_defaults import DEFAULT_RUNNER_IMAGE
-from inferrun.stores import FileStorage, GcsStorage, S3Storage
+from inferrun.stores import AzureStorage, FileStorage, GcsStorage, S3Storage
 from inferrun.stores.declaration import CREDENTIALS_KEY
 
 Source = str | Path | Mapping[str, Any] | InferenceConfig | InferenceRun  # Any: a manifest
@@ -31,16 +33,42 @@ MAX_FILES: Final = 10_000
 """Files of an input of which a change is noticed before the run is executed."""
 
 
+_AZURE: Final = {
+    "AZURE_STORAGE_ACCOUNT_KEY": "accountKey",
+    "AZURE_STORAGE_SAS_TOKEN": "sasToken",
+    "AZURE_TENANT_ID": "tenantId",
+    "AZURE_CLIENT_ID": "clientId",
+    "AZURE_CLIENT_SECRET": "clientSecret",
+}
+"""The keys of a Secret for Azure, by the variables of its own programs."""
+
+WHEN_READY: Final = (
+    "repeat the command when it is ready, or give an address of the model with --model-url"
+)
+"""The fix for a model in a cluster that cannot be reached now."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The cluster that a user has selected as for kubectl; `kubeconfig` None is the one that this
+    process is a Pod of."""
+
+    kubeconfig: Path | None
+    context: str | None = None
+
+
 @dataclass(frozen=True)
 class LocalRequest:
-    """A run, its config, and the machine. `model_url` replaces the address of the model, and `limit`
-    is the number of records that are read, 0 for all."""
+    """A run, its config, and the machine. `model_url` replaces the address of the model, `cluster`
+    is the one that serves it if the config refers to an object of KServe, and `limit` is the number
+    of records that are read, 0 for all."""
 
     run: InferenceRun
     config: InferenceConfig
     machine: Machine
     model_url: str = ""
     limit: int = 0
+    cluster: Cluster | None = None
 
     @property
     def digest(self) -> str:
@@ -52,6 +80,7 @@ class LocalRequest:
             self.config.to_manifest()["spec"],
             {key: value for key, value in spec.items() if key not in MUTABLE_AFTER_START},
             *(self.model_url, self.limit, folders, list(self._input_files())),
+            self.cluster.context if self.cluster is not None else None,
         ]
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
@@ -88,12 +117,15 @@ def request_of(
     secrets: Mapping[str, Keys],
     model_url: str = "",
     limit: int = 0,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> LocalRequest:
     """What the sources describe, which must be one run and its config, or a config alone. Raises
     InvalidRequest.
 
-    A bucket for which the config names no Secret is accessed with the user's own identity in a
+    `kubeconfig` and `context` select a cluster as for kubectl, which is needed only for the object
+    of KServe that a config refers to. A bucket for which the config names no Secret is accessed with the user's own identity in a
     cloud, as far as the environment has it.
     """
     checked = [one for source in sources for one in _manifests_of(source)]
@@ -122,9 +154,25 @@ def request_of(
         secrets={**own, **_keys_in(documents, "Secret"), **secrets},
         config_maps=_keys_in(documents, "ConfigMap"),
     )
-    request = LocalRequest(run, config, machine, model_url=model_url, limit=limit)
+    cluster = None
+    if config.spec.model.service_ref is not None and not model_url:
+        cluster = _selected(config, kubeconfig=kubeconfig, context=context)
+    request = LocalRequest(run, config, machine, model_url=model_url, limit=limit, cluster=cluster)
     _check(request)
     return request
+
+
+def _selected(config: InferenceConfig, *, kubeconfig: Path | None, context: str | None) -> Cluster:
+    """The cluster that serves the model. Raises InvalidRequest."""
+    try:
+        return Cluster(selected_kubeconfig(kubeconfig), context)
+    except NotConfigured as error:
+        reference = config.spec.model.service_ref
+        named = f"{reference.kind} {reference.name}" if reference is not None else "an object"
+        raise InvalidRequest(
+            f"kserve.serviceRef names {named}, which is in a cluster, and {error}",
+            fix="give the address of the model with --model-url, or select the cluster with --kubeconfig or KUBECONFIG",
+        ) from error
 
 
 def _manifests_of(source: Source) -> list[CheckedManifest]:
@@ -172,6 +220,11 @@ def _with_own_identity(
     keys = [name for name in S3Storage.secret_keys if environment.get(name)]
     if "AWS_ACCESS_KEY_ID" in keys:
         logins[S3Storage.label] = {name: environment[name].encode() for name in keys}
+    found = {
+        key: environment[name].encode() for name, key in _AZURE.items() if environment.get(name)
+    }
+    if {"accountKey", "sasToken", "clientSecret"} & found.keys():
+        logins[AzureStorage.label] = found
     if path := environment.get("GOOGLE_APPLICATION_CREDENTIALS"):
         try:
             (key,) = GcsStorage.secret_keys
@@ -201,7 +254,6 @@ def _check(request: LocalRequest) -> None:
     """Raise InvalidRequest for what only a cluster has."""
     spec, config = request.run.spec, request.config.spec
     name = request.run.metadata.name
-    reference = config.model.service_ref
     needs = {
         f'spec.schedule of InferenceRun {name} is "{spec.schedule}"; schedules need a cluster: remove it, and set '
         "spec.interval to the time of one run": spec.schedule is not None,
@@ -211,9 +263,6 @@ def _check(request: LocalRequest) -> None:
         f"spec.image of InferenceConfig {request.config.metadata.name} is {config.image!r}, and images are executed in a "
         "cluster only: remove it to use the built-in runner": config.image
         not in (None, DEFAULT_RUNNER_IMAGE),
-        f"kserve.serviceRef names {reference.kind if reference else ''} {reference.name if reference else ''}, which is in a "
-        "cluster: give the address of the model with --model-url": reference is not None
-        and not request.model_url,
     }
     if found := [text for text, is_needed in needs.items() if is_needed]:
         raise InvalidRequest("; ".join(found))

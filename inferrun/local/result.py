@@ -1,7 +1,8 @@
 """Executes a run on this machine, from the request to the result."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,9 +20,9 @@ from inferrun.launches.input_run import (
 )
 from inferrun.launches.launch_blocked import LaunchBlocked
 from inferrun.launches.retried_run import missing
-from inferrun.launches.snapshot import CompiledRun
+from inferrun.launches.snapshot import CompiledRun, service_of
 from inferrun.local.execution import Event, LocalRun, OnEvent
-from inferrun.local.request import LocalRequest, Source, request_of
+from inferrun.local.request import WHEN_READY, LocalRequest, Source, request_of
 from inferrun.local.spare import SpareProcess
 from inferrun.local.state import FOLDER, LocalState
 from inferrun.reasons import Phase
@@ -88,6 +89,8 @@ def run(
     secrets: Mapping[str, Mapping[str, str | bytes]] | None = None,
     model_url: str = "",
     limit: int = 0,
+    kubeconfig: Path | str | None = None,
+    context: str | None = None,
     fresh: bool = False,
     state: Path | str = FOLDER,
     on_event: OnEvent | None = None,
@@ -97,7 +100,8 @@ def run(
     `sources` are files with manifests, manifests as dicts, or models: an InferenceConfig, and unless
     it is executed as it is, an InferenceRun. `claims` are folders by the names of claims, `secrets`
     the values of Secrets by name and key. `model_url` replaces the address of the model; `limit` is
-    the number of records that are read, 0 for all. A run that was interrupted goes on after its last
+    the number of records that are read, 0 for all. `kubeconfig` and `context` select the cluster of a
+    model that KServe serves, as for kubectl. A run that was interrupted goes on after its last
     commit, and one that has succeeded with the same request is not executed again, unless `fresh`.
     `state` is the folder in which this machine keeps what it knows of its runs.
 
@@ -115,6 +119,8 @@ def run(
         secrets=given,
         model_url=model_url,
         limit=limit,
+        kubeconfig=Path(kubeconfig) if kubeconfig is not None else None,
+        context=context,
         environment=os.environ,
     )
     return execute(request, LocalState(Path(state)), fresh=fresh, on_event=on_event or _nothing)
@@ -140,56 +146,83 @@ def execute(
         if begun.status.phase is Phase.SUCCEEDED:
             on_event(Event("ended", begun))
             return LocalResult.of(begun, request)
-        compiled = _compiled(begun, request, state)
-        local = LocalRun(
-            begun,
-            compiled,
-            request.machine,
-            folder=state.scratch(name),
-            lock=lock,
-            spare=spare,
-            write=lambda current: state.write(current, request=asked),
-            on_event=on_event,
-            more={
-                "INFERRUN_RETRY_SECONDS": RETRY_SECONDS,
-                "INFERRUN_PROGRESS_SECONDS": PROGRESS_SECONDS,
-                **({"INFERRUN_RECORD_LIMIT": str(request.limit)} if request.limit else {}),
-            },
-        )
-        ended = local.execute()
+        with _compiled(begun, request, state) as compiled:
+            local = LocalRun(
+                begun,
+                compiled,
+                request.machine,
+                folder=state.scratch(name),
+                lock=lock,
+                spare=spare,
+                write=lambda current: state.write(current, request=asked),
+                on_event=on_event,
+                more={
+                    "INFERRUN_RETRY_SECONDS": RETRY_SECONDS,
+                    "INFERRUN_PROGRESS_SECONDS": PROGRESS_SECONDS,
+                    **({"INFERRUN_RECORD_LIMIT": str(request.limit)} if request.limit else {}),
+                },
+            )
+            ended = local.execute()
     result = LocalResult.of(ended, request)
     if result.phase is not Phase.SUCCEEDED:
         raise RunFailed(result)
     return result
 
 
-def _compiled(begun: InferenceRun, request: LocalRequest, state: LocalState) -> CompiledRun:
-    """Contract and snapshot, as a worker compiles them. Raises InvalidRequest."""
+@contextmanager
+def _compiled(
+    begun: InferenceRun, request: LocalRequest, state: LocalState
+) -> Iterator[CompiledRun]:
+    """Contract and snapshot, as a worker compiles them; a model in a cluster is reached as long as
+    the context is open. Raises InvalidRequest."""
+    with ExitStack() as stack:
+        try:
+            compiled = _compile(begun, request, state, stack=stack)
+        except LaunchBlocked as blocker:
+            if blocker.service is not None:
+                fix = WHEN_READY
+            else:
+                fix = "execute that run on this machine first" if blocker.is_retryable else ""
+            raise LaunchRefused(blocker, fix=fix) from blocker
+        yield compiled
+
+
+def _compile(
+    begun: InferenceRun, request: LocalRequest, state: LocalState, *, stack: ExitStack
+) -> CompiledRun:
+    """The same. Raises LaunchBlocked, too."""
     config = request.with_model()
-    try:
-        earlier = state.find_run(begun.spec.retry_of) if begun.spec.retry_of else None
-        if begun.spec.retry_of and earlier is None:
-            raise missing(begun)
-        reference = input_reference(begun, config, runner_image=DEFAULTS.runner_image)
-        read = None
-        if reference is not None:
-            read = pinned_input_run(begun) or (pinned_input_run(earlier) if earlier else None)
-            if read is None:
-                found = state.find_run(reference.name)
-                if found is None:
-                    raise missing_input(reference, None)
-                read = input_run(found)
-        return compile_run(
-            begun,
-            config,
-            defaults=DEFAULTS,
-            runner_account="",
-            earlier=earlier,
-            input_run=read,
-        )
-    except LaunchBlocked as blocker:
-        fix = "execute that run on this machine first" if blocker.is_retryable else ""
-        raise LaunchRefused(blocker, fix=fix) from blocker
+    earlier = state.find_run(begun.spec.retry_of) if begun.spec.retry_of else None
+    if begun.spec.retry_of and earlier is None:
+        raise missing(begun)
+    reference = input_reference(begun, config, runner_image=DEFAULTS.runner_image)
+    read = None
+    if reference is not None:
+        read = pinned_input_run(begun) or (pinned_input_run(earlier) if earlier else None)
+        if read is None:
+            found = state.find_run(reference.name)
+            if found is None:
+                raise missing_input(reference, None)
+            read = input_run(found)
+    # of the request: where no manifest names a namespace, there is that of the cluster's context
+    service = service_of(request.run, config, runner_image=DEFAULTS.runner_image)
+    address = None
+    if service is not None and request.cluster is not None:
+        try:
+            from inferrun.local.cluster_model import reached  # noqa: PLC0415  needed for this only
+        except ModuleNotFoundError as error:
+            text = f"{service} is in a cluster, and {error.name} is not installed"
+            raise InvalidRequest(text, fix="pip install 'inferrun[client]'") from error
+        address = stack.enter_context(reached(service, request.cluster))
+    return compile_run(
+        begun,
+        config,
+        defaults=DEFAULTS,
+        runner_account="",
+        address=address,
+        earlier=earlier,
+        input_run=read,
+    )
 
 
 def _nothing(_: Event) -> None:

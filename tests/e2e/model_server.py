@@ -4,11 +4,13 @@ library only.
 Every model of V2 adds up a row's values, and the language model repeats the prompt. `counting`
 rejects requests with a negative first value. Environment: `REQUEST_SECONDS` a request takes, so
 that a run can be disturbed in the middle; with `SLEEPS`, it answers 503 until the file `/tmp/awake`
-exists; `LISTED` is the name of the language model.
+exists; `LISTED` is the name of the language model; `TLS` is a folder with a certificate, `tls.crt`,
+and its key, `tls.key`.
 """
 
 import json
 import os
+import ssl
 import threading
 import time
 from collections import Counter
@@ -93,4 +95,9 @@ class Model(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    ThreadingHTTPServer(("", 8080), Model).serve_forever()
+    server = ThreadingHTTPServer(("", 8080), Model)
+    if folder := os.environ.get("TLS"):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f"{folder}/tls.crt", f"{folder}/tls.key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.serve_forever()

@@ -2,13 +2,17 @@
 the same status, the same manifest of the output and the same results, apart from names and times.
 """
 
+import asyncio
 import gzip
 import json
 import re
 import shutil
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +29,11 @@ from inferrun.resources import parse_run
 from inferrun.results import read_results
 from tests.e2e.file_world import CLAIM, OF_CLAIM, model_server, service
 from tests.e2e.stage import Object, Space, provide_volumes, run, until
+from tests.integration.runner.postgres_server import Postgres, postgres_server
+from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+
+Secrets = Mapping[str, Mapping[str, str]]
+"""The values of Secrets by name and key."""
 
 RECORDS: Final = 60
 AT_A_TIME: Final = 8
@@ -241,8 +250,11 @@ def ended(status: Object) -> Object:
     return found
 
 
-def results(run_object: Object, folder: Path) -> tuple[Object, list[Object]]:
-    found = read_results(parse_run(run_object), directory=folder)
+def results(
+    run_object: Object, folder: Path, secrets: Secrets | None = None
+) -> tuple[Object, list[Object]]:
+    read_secret = secrets.__getitem__ if secrets else None
+    found = read_results(parse_run(run_object), directory=folder, read_secret=read_secret)
     manifest = found.manifest.model_dump(mode="json", by_alias=True, exclude_none=True)
     for name in NAMES_AND_TIMES:
         manifest.pop(name, None)
@@ -272,6 +284,170 @@ def test_a_run_ends_on_one_machine_as_in_the_cluster(space: Space, tmp_path: Pat
     )
     space.kubectl("wait", "pod/models", "--for=condition=Ready", "--timeout=55s")
     address = space.get("service", "models")["spec"]["clusterIP"]  # type: ignore[index]
+    phases = compare(space, CASES, tmp_path, address=address)
+    assert phases["Succeeded"] >= 40
+    assert phases["Failed"] >= 10
+
+
+@pytest.mark.thorough
+async def test_a_run_of_another_store_ends_on_one_machine_as_in_the_cluster(
+    space: Space, tmp_path: Path
+) -> None:
+    """Both reach the same servers, at the address of this machine on the cluster's bridge."""
+    provide_volumes()
+    space.apply(
+        CLAIM,
+        *model_server("models", OF_CLAIM, REQUEST_SECONDS="0"),
+        service("models", app="models"),
+    )
+    space.kubectl("wait", "pod/models", "--for=condition=Ready", "--timeout=55s")
+    address = space.get("service", "models")["spec"]["clusterIP"]  # type: ignore[index]
+    bridge = space.stage.temporal_address.partition(":")[0]
+    inputs = tmp_path / "inputs"
+    write_inputs(inputs)
+    with postgres_server() as database, served_folder(inputs, host=bridge) as site:
+        fill(database)
+        async with (
+            s3_server(tmp_path / "buckets", host=bridge) as buckets,
+            relayed(database.port, host=bridge) as port,
+        ):
+            shutil.copytree(inputs, buckets.bucket / "in")
+            credentials(tmp_path / "login/s3-credentials")
+            database.mount(tmp_path / "login/database")
+            for key, value in (("host", bridge), ("port", str(port))):
+                (tmp_path / "login/database" / key).write_text(value)
+            wrong = tmp_path / "login/wrong-credentials"
+            credentials(wrong)
+            (wrong / "secretAccessKey").write_text("of-somebody-else")
+            secrets = {
+                folder.name: {one.name: one.read_text() for one in folder.iterdir()}
+                for folder in (tmp_path / "login").iterdir()
+            }
+            space.apply(*(secret_of(name, keys) for name, keys in secrets.items()))
+            found = list(store_cases(buckets, site=site))
+            phases = await asyncio.to_thread(
+                compare, space, found, tmp_path, address=address, secrets=secrets
+            )
+    assert phases["Succeeded"] >= 10
+    assert phases["Failed"] >= 5
+
+
+def store_cases(buckets: S3Server, *, site: str) -> Iterator[tuple[str, Object, Object]]:
+    """Buckets, tables and files behind HTTP, with each other and with the claim."""
+
+    def s3(path: str, **more: Any) -> Object:  # Any: members
+        return {"s3": buckets.spec(path, **more)}
+
+    def sql(**members: Any) -> Object:  # Any: as above
+        return {"sql": {"credentialsRef": {"name": "database"}, **members}}
+
+    claim = {"file": {"claimName": "data", "path": "out"}}
+    rows = {"file": {"claimName": "data", "path": "in/rows.jsonl"}}
+    query = sql(query="SELECT id, x, y FROM records", key="id")
+    ends: dict[str, tuple[Object, Object, Object]] = {
+        "bucket": (s3("in/rows.jsonl"), s3("out"), {}),
+        "bucket-csv-to-parquet": (
+            s3("in/rows.csv", format="csv"),
+            s3("out", format="parquet"),
+            {**COLUMNS, "joinSource": "Input"},
+        ),
+        "bucket-partitions": (
+            s3("in/parts", format="parquet"),
+            s3("out", format="parquet", layout={"partitions": "Input"}),
+            {**COLUMNS, "joinSource": "Input"},
+        ),
+        "bucket-to-claim": (s3("in/rows.jsonl.gz"), claim, {}),
+        "claim-to-bucket": (rows, s3("out"), {}),
+        "bucket-with-nothing": (s3("in/nothing.jsonl"), s3("out"), {}),
+        "bucket-of-nobody": ({"s3": {**s3("in")["s3"], "bucket": "nobodys"}}, s3("out"), {}),
+        "bucket-wrong-login": (
+            s3("in/rows.jsonl", credentialsRef={"name": "wrong-credentials"}),
+            s3("out"),
+            {},
+        ),
+        "bucket-bad-records": (s3("in/bad.jsonl"), s3("out"), {"errorThreshold": 5}),
+        "bucket-shards": (
+            s3("in/rows.jsonl"),
+            s3("out"),
+            {"shards": 2, "limits": {"chunk": "1Ki"}, "requests": {"maxBatchRecords": 5}},
+        ),
+        "table": (query, sql(table="predictions"), COLUMNS),
+        "table-to-claim": (query, {"file": {**claim["file"], "format": "parquet"}}, COLUMNS),
+        "claim-to-table": (rows, sql(table="others"), {}),
+        "table-of-nobody": (sql(query="SELECT x, y FROM nobodys"), claim, COLUMNS),
+        "table-wrong-column": (sql(query="SELECT id, x FROM records", key="id"), claim, COLUMNS),
+        "site": ({"http": {"url": f"{site}/rows.jsonl"}}, claim, {}),
+        "site-csv-to-bucket": (
+            {"http": {"url": f"{site}/rows.csv", "format": "csv"}},
+            s3("out"),
+            COLUMNS,
+        ),
+        "site-with-nothing": ({"http": {"url": f"{site}/nothing.jsonl"}}, claim, {}),
+    }
+    for name, (source, target, spec) in ends.items():
+        storage = {"input": source, "output": target}
+        yield name, {"storage": storage, "backoffLimit": 0, "model": "sums", **spec}, {}
+
+
+def secret_of(name: str, keys: Mapping[str, str]) -> Object:
+    metadata = {"name": name}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": dict(keys)}
+
+
+def fill(database: Postgres) -> None:
+    database.execute("CREATE TABLE records (id int PRIMARY KEY, x float8, y float8)")
+    database.execute(
+        "INSERT INTO records SELECT at, at, 0.5 FROM generate_series(0, %s) AS at", RECORDS - 1
+    )
+
+
+@contextmanager
+def served_folder(folder: Path, *, host: str) -> Iterator[str]:
+    """The URL of a web server with the files of the folder."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: Any) -> None:  # Any: of the server
+            super().__init__(*arguments, directory=str(folder))
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 -- the library's name
+            """Log nothing."""
+
+    with ThreadingHTTPServer((host, 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://{host}:{server.server_address[1]}"
+        server.shutdown()
+
+
+@asynccontextmanager
+async def relayed(port: int, *, host: str) -> AsyncIterator[int]:
+    """A port of the host whose connections go to that port of loopback."""
+
+    async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await source.read(65536):
+                target.write(data)
+                await target.drain()
+        target.close()
+
+    async def relay(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        their_source, their_target = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(copy(source, their_target), copy(their_source, target))
+
+    server = await asyncio.start_server(relay, host, 0)
+    async with server:
+        yield int(server.sockets[0].getsockname()[1])
+
+
+def compare(
+    space: Space,
+    cases: Sequence[tuple[str, Object, Object]],
+    tmp_path: Path,
+    *,
+    address: str,
+    secrets: Secrets | None = None,
+) -> Counter[str]:
+    """Execute the cases in the cluster and here, and fail if they differ; returns how many ended in
+    which phase."""
     theirs, ours = claim_folder(space), tmp_path / "data"
     write_inputs(ours / "in")
     (ours / "in/21").mkdir()
@@ -280,11 +456,11 @@ def test_a_run_ends_on_one_machine_as_in_the_cluster(space: Space, tmp_path: Pat
     (ours / "out").mkdir()
     differences: dict[str, object] = {}
     phases: Counter[str] = Counter()
-    for place, (name, spec, of_run) in enumerate(CASES):
+    for place, (name, spec, of_run) in enumerate(cases):
         if place % AT_A_TIME == 0:  # more would be too many for the model server
-            for one, its_spec, its_run in CASES[place : place + AT_A_TIME]:
+            for one, its_spec, its_run in cases[place : place + AT_A_TIME]:
                 space.apply(config_of(one, its_spec, address=address), run(one, one, **its_run))
-            for one, _, _ in CASES[place : place + AT_A_TIME]:
+            for one, _, _ in cases[place : place + AT_A_TIME]:
                 until(partial(ended_status, space, one), seconds=300, what=f"{one} ended")
         theirs_ended = ended_status(space, name) or {}
         ours_object = local_run(
@@ -292,6 +468,7 @@ def test_a_run_ends_on_one_machine_as_in_the_cluster(space: Space, tmp_path: Pat
             run(name, name, **of_run),
             tmp_path,
             namespace=space.name,
+            secrets=secrets,
         )
         found = {"local": ended(ours_object["status"]), "cluster": ended(theirs_ended)}
         if theirs_ended["reason"] in WAITS:
@@ -306,19 +483,21 @@ def test_a_run_ends_on_one_machine_as_in_the_cluster(space: Space, tmp_path: Pat
         ):
             stored = space.get("inferencerun", name)
             assert stored is not None
-            if results(ours_object, ours) != results(stored, theirs):
+            if results(ours_object, ours, secrets) != results(stored, theirs, secrets):
                 differences[name] = "results"
     assert not differences, json.dumps(differences, indent=1)
-    assert phases["Succeeded"] >= 40
-    assert phases["Failed"] >= 10
+    return phases
 
 
-def local_run(config: Object, run: Object, folder: Path, *, namespace: str) -> Object:
+def local_run(
+    config: Object, run: Object, folder: Path, *, namespace: str, secrets: Secrets | None
+) -> Object:
     """The run with the status that it has on this machine."""
     run["metadata"]["namespace"] = namespace
     state = folder / "state"
     try:
-        run_locally(config, run, claims={"data": folder / "data"}, state=state)
+        claims = {"data": folder / "data"}
+        run_locally(config, run, claims=claims, secrets=secrets, state=state)
     except RunFailed:
         pass
     except LaunchRefused as error:

@@ -5,10 +5,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from control.kserve_kinds import served_kinds
 from inferrun.kserve import GROUP
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
+from inferrun.kube.kserve_kinds import served_kinds
 from inferrun.kube.objects import CONFIGS, RUNS, SERVICES, Resource
 from inferrun.resources import InferenceRun, parse_run
 from tests.definitions import DEFINITIONS

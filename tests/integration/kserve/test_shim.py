@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from control.kserve_kinds import not_installed
 from inferrun.kserve import NotYet, Wanted, resolve
 from inferrun.kube.client import KubeClient
+from inferrun.kube.kserve_kinds import not_installed
 from inferrun.resources import InferenceRun
 from inferrun.timestamps import utc_now
 from tests.integration.kserve.cluster import apply, install

@@ -68,7 +68,9 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        """Of a user who has selected no cluster."""
+        own = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
+        return {**own, "HOME": str(self.folder), "PYTHONPATH": str(REPOSITORY)}
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

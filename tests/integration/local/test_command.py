@@ -98,7 +98,11 @@ def test_everything_that_is_missing_is_said_at_once(place: Place) -> None:
         ({"schedule": "@daily"}, {}, "spec.schedule"),
         ({"suspend": True}, {}, "spec.suspend"),
         ({}, {"image": "example.com/own:1"}, "spec.image"),
-        ({}, {"kserve": {"serviceRef": {"name": "iris"}}}, "--model-url"),
+        (
+            {},
+            {"kserve": {"serviceRef": {"name": "iris"}}},
+            "serviceRef names InferenceService iris, which is in a cluster, and no cluster is selected",
+        ),
         ({"retryOf": "other"}, {}, "there is no such InferenceRun"),
         ({"shards": 0}, {}, "spec.shards"),
         ({"timeout": 3}, {}, "spec.timeout"),

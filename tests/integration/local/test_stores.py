@@ -9,6 +9,7 @@ import pytest
 from inferrun.client.errors import RunFailed
 from inferrun.local import run
 from tests.integration.local.conftest import ROWS, Place
+from tests.integration.runner.clouds import clouds
 from tests.integration.runner.s3_server import (
     ACCESS_KEY,
     SECRET_KEY,
@@ -44,3 +45,33 @@ async def test_a_bucket_is_accessed_as_the_user_is(
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
         assert await asyncio.to_thread(execute, "environment", storage()) == expected
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        ("azure", "accountKey", "AZURE_STORAGE_ACCOUNT_KEY"),
+        ("gcs", "credentials.json", "GOOGLE_APPLICATION_CREDENTIALS"),
+    ],
+)
+def test_the_identity_in_other_clouds_is_that_of_the_environment(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, identity: tuple[str, str, str]
+) -> None:
+    label, key, variable = identity
+    with clouds() as found:
+        bucket = found.bucket(label)
+        bucket.upload(place.data)
+        spec = bucket.spec("rows.jsonl")
+        del spec["credentialsRef"]
+        (tmp_path / key).write_text(bucket.keys[key])
+        is_file = label == "gcs"
+        monkeypatch.setenv(variable, str(tmp_path / key) if is_file else bucket.keys[key])
+        config = place.config(
+            storage={
+                "input": {label: spec},
+                "output": {label: {**spec, "path": "out"}},
+            }
+        )
+        result = run(config, place.run("own"), state=tmp_path / "state")
+        predicted = [row["prediction"] for row in result.results()]
+    assert predicted == [index + 0.5 for index in range(ROWS)]

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from activities.model_reader import OTHER_RESOURCES, ModelReader
+from activities.model_reader import ModelReader
+from inferrun.client.kserve_models import OTHER_RESOURCES
 from inferrun.kube.client import KubeClient
 from inferrun.kube.decoding import read_object
 from inferrun.kube.errors import NotFound

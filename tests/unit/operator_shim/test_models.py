@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from control.kserve_kinds import missing, not_installed, too_large
 from inferrun.kserve import GROUP
 from inferrun.kube.errors import NotFound
+from inferrun.kube.kserve_kinds import missing, not_installed, too_large
 from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import UNREADABLE
 from operator_shim.models import DISCOVERY_SECONDS, ModelWatches, digest_model
