@@ -17,13 +17,27 @@ from inferrun.cli.following import logs, top
 from inferrun.cli.local_run import local
 from inferrun.cli.manifests import init, validate
 from inferrun.cli.operations import copy_secret, doctor
-from inferrun.cli.results import errors, results
+from inferrun.cli.results import diff, errors, results
 from inferrun.cli.runs import cancel, get, resume, retry, run, suspend
 from inferrun.cli.schedules import backfill, next_, trigger
 from inferrun.cli.waiting import wait
 
 COMMANDS: Final[dict[str, tuple[Command, ...]]] = {
-    "Runs": (run, get, describe, logs, wait, top, results, errors, cancel, suspend, resume, retry),
+    "Runs": (
+        run,
+        get,
+        describe,
+        logs,
+        wait,
+        top,
+        results,
+        errors,
+        diff,
+        cancel,
+        suspend,
+        resume,
+        retry,
+    ),
     "Schedules": (next_, trigger, backfill),
     "Files": (init, validate, local),
     "Installation": (doctor, copy_secret),

@@ -102,6 +102,12 @@ class PredictedRows:
         dumps = load("orjson").dumps
         return (dumps(row, default=str) for row in self._wanted_rows())
 
+    def stored(self) -> Iterator[StoredResult]:
+        """Yield all results as they are stored, in order, without decoding a prediction. Raises
+        ResultsError."""
+        for part in self._store.read(self.manifest.parts):
+            yield from self._results_in(part)
+
     def _wanted_rows(self) -> Iterator[Row]:
         for rows in self._rows():
             for row in rows:

@@ -115,6 +115,34 @@ async def test_a_terminal_shows_the_first_rows_without_what_it_would_interpret(
     assert "ERROR_MESSAGE" in shown.text
 
 
+async def test_the_difference_between_two_runs_is_shown_and_printed_for_programs(
+    sums: RunSpace, s3: S3Server
+) -> None:
+    await create_secret(sums)
+    lines = [line.replace('"prediction": 5.0', '"prediction": 6.5') for line in LINES]
+    contents = [(("\n".join(lines) + "\n").encode(), COUNT, 1)]
+    status = commit_folder(s3.bucket / "later", contents, output={"s3": s3.spec("later")})
+    await sums.create("later", status={**status, "reason": "Succeeded", "duration": "1m5s"})
+    printed = sums.command("diff", "sums", "later", "-o", "json")
+    assert printed.code == CommandExit.OK, printed.err
+    found = json.loads(printed.out)
+    assert found["records"]["agreed"] == COUNT - 2
+    assert (found["records"]["changed"], found["records"]["failedInBoth"]) == (1, 1)
+    assert [(row["customId"], row["before"], row["after"]) for row in found["rows"]] == [
+        ("c10", 5.0, 6.5)
+    ]
+    with terminal(*sums.words("diff", "sums", "later")) as shown:
+        assert shown.end() == CommandExit.OK
+    for text in (
+        "118 agree, 1 changed, 1 failed in both",
+        "99.17%, by custom_id",
+        "c10",
+        "6.5",
+        "1m5s",
+    ):
+        assert text in shown.text
+
+
 async def test_mistakes_have_documented_codes(sums: RunSpace) -> None:
     printed = sums.command("results", "sums")
     assert (printed.code, "there are no credentials for the store" in printed.err) == (
