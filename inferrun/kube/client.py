@@ -52,6 +52,10 @@ CLOCK_STEP_SECONDS = 2.0
 answers give whole seconds."""
 
 
+_NO_KUBECONFIG = (config.ConfigException, yaml.YAMLError, TypeError, AttributeError)
+"""What the client raises for a file that is no kubeconfig; the latter two if it is valid YAML."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class WatchTiming:
     """Seconds."""
@@ -435,9 +439,7 @@ async def connect(
             )
         else:
             config.load_incluster_config(configuration)
-        namespace = _own_namespace(kubeconfig, context=context)
-    except (config.ConfigException, yaml.YAMLError, TypeError, AttributeError) as error:
-        # The client raises the latter two if the file is valid YAML but not a kubeconfig.
+    except _NO_KUBECONFIG as error:
         raise NotConfigured(f"{kubeconfig or 'this Pod'}: {error}") from error
     configuration.connection_pool_maxsize = 200
     server = urlsplit(configuration.host)
@@ -448,14 +450,20 @@ async def connect(
     # request, and such credentials would conflict with a token.
     configuration.client_session_kwargs = {"trust_env": False, "trace_configs": list(traces)}
     made = KubeClient(configuration)
-    made.namespace = namespace or made.namespace
+    made.namespace = own_namespace(kubeconfig, context=context)
     return made
 
 
-def _own_namespace(kubeconfig: Path | None, *, context: str | None) -> str:
-    """The namespace of the context, or that of this Pod; empty if neither names one."""
+def own_namespace(kubeconfig: Path | None, *, context: str | None) -> str:
+    """The namespace of the context, or that of this Pod; `default` if neither names one. Raises
+    NotConfigured."""
     if kubeconfig is None:
-        return POD_NAMESPACE.read_text().strip() if POD_NAMESPACE.is_file() else ""
-    contexts, current = config.list_kube_config_contexts(str(kubeconfig))
-    chosen = next((one for one in contexts if one["name"] == context), current)
-    return str(chosen["context"].get("namespace") or "")
+        named = POD_NAMESPACE.read_text().strip() if POD_NAMESPACE.is_file() else ""
+    else:
+        try:
+            contexts, current = config.list_kube_config_contexts(str(kubeconfig))
+            chosen = next((one for one in contexts if one["name"] == context), current)
+            named = str(chosen["context"].get("namespace") or "")
+        except _NO_KUBECONFIG as error:
+            raise NotConfigured(f"{kubeconfig}: {error}") from error
+    return named or KubeClient.namespace

@@ -22,8 +22,8 @@ from websocket import WebSocketException
 from inferrun.kube.errors import Invalid, KubeError, NotConfigured, Unreachable, error_of
 
 MOST_CONNECTIONS: Final = 64
-"""Connections at a time. The client waits for them with `select`, which ends at 1,024 descriptors, of
-which each connection needs four."""
+"""Connections at a time; more are closed, as by a server that is busy. The client waits for them with
+`select`, which ends at 1,024 descriptors, of which each connection needs five."""
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def forwarded_service(
     pods = _PodsOfService(client.CoreV1Api(loaded), namespace, name, port)
     pods.choose()
     with _Server(("127.0.0.1", 0), _Connection) as server:
-        server.pods = pods
+        server.pods, server.room = pods, threading.BoundedSemaphore(MOST_CONNECTIONS)
         threading.Thread(target=server.serve_forever, args=[0.05], daemon=True).start()
         try:
             yield server.server_address[1]
@@ -108,17 +108,25 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = MOST_CONNECTIONS
     pods: _PodsOfService
+    room: threading.BoundedSemaphore
 
 
 class _Connection(socketserver.BaseRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        """Copy what either side sends until one of them closes the connection."""
+        """Copy what either side sends until one of them closes the connection. It is closed at once
+        if there is no room for it, or no Pod."""
+        if not self.server.room.acquire(blocking=False):
+            return
         try:
-            there = self.server.pods.connect()
+            self._copy(self.server.pods.connect())
         except KubeError:
-            return  # the connection is closed, which whoever has opened it sees
+            return
+        finally:
+            self.server.room.release()
+
+    def _copy(self, there: socket.socket) -> None:
         here: socket.socket = self.request
         ways = {here.fileno(): (here, there), there.fileno(): (there, here)}
         with selectors.DefaultSelector() as selector:

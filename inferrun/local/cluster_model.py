@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from inferrun.client.errors import InvalidRequest, kubernetes_errors
 from inferrun.client.kserve_models import KServeModels
 from inferrun.kserve import ModelAddress
-from inferrun.kube.client import connect
+from inferrun.kube.client import connect, own_namespace
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import SECRETS
 from inferrun.kube.port_forward import MOST_CONNECTIONS, forwarded_service
@@ -27,10 +27,16 @@ from inferrun.local.request import WHEN_READY, Cluster
 _PORTS: Final = {"http": 80, "https": 443, "grpc": 80, "grpcs": 443}
 
 
+def namespace_of(cluster: Cluster) -> str:
+    """The namespace of the cluster's context. Raises ClientError."""
+    with kubernetes_errors("the context"):
+        return own_namespace(cluster.kubeconfig, context=cluster.context)
+
+
 @contextmanager
 def reached(service: WantedService, cluster: Cluster) -> Iterator[ModelAddress]:
     """Where this machine reaches the model, as long as the context is open. Raises LaunchBlocked as
-    a worker does, and ClientError. An empty namespace is that of the cluster's context.
+    a worker does, and ClientError.
     """
     with kubernetes_errors(str(service)), ThreadPoolExecutor(1) as pool:  # a notebook has a loop
         address = pool.submit(asyncio.run, _find(service, cluster)).result()
@@ -61,8 +67,6 @@ def reached(service: WantedService, cluster: Cluster) -> Iterator[ModelAddress]:
 async def _find(service: WantedService, cluster: Cluster) -> ModelAddress:
     api = await connect(kubeconfig=cluster.kubeconfig, context=cluster.context)
     try:
-        if not service.namespace:
-            service = service.model_copy(update={"namespace": api.namespace})
         address = await KServeModels(api).find(service)
         if not address.ca_secret:
             return address

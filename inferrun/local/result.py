@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from pydantic import PrivateAttr
@@ -138,11 +139,16 @@ def execute(
     """The same with a request that was checked. `on_wait` is called before this waits for another
     process that executes the run; `spare` was started in advance. Raises Interrupted after Ctrl-C.
     """
-    name, asked = request.run.metadata.name, request.digest
+    run, asked = request.run, request.digest
+    name = run.metadata.name
+    if request.cluster is not None and not run.metadata.namespace:
+        namespace = _cluster_model().namespace_of(request.cluster)
+        metadata = run.metadata.model_copy(update={"namespace": namespace})
+        run = run.model_copy(update={"metadata": metadata})
     with state.locked(name, on_wait=on_wait) as lock:
         if fresh:
             state.forget(name)
-        begun = state.begin(request.run, request=asked)
+        begun = state.begin(run, request=asked)
         if begun.status.phase is Phase.SUCCEEDED:
             on_event(Event("ended", begun))
             return LocalResult.of(begun, request)
@@ -204,16 +210,10 @@ def _compile(
             if found is None:
                 raise missing_input(reference, None)
             read = input_run(found)
-    # of the request: where no manifest names a namespace, there is that of the cluster's context
-    service = service_of(request.run, config, runner_image=DEFAULTS.runner_image)
+    service = service_of(begun, config, runner_image=DEFAULTS.runner_image)
     address = None
     if service is not None and request.cluster is not None:
-        try:
-            from inferrun.local.cluster_model import reached  # noqa: PLC0415  needed for this only
-        except ModuleNotFoundError as error:
-            text = f"{service} is in a cluster, and {error.name} is not installed"
-            raise InvalidRequest(text, fix="pip install 'inferrun[client]'") from error
-        address = stack.enter_context(reached(service, request.cluster))
+        address = stack.enter_context(_cluster_model().reached(service, request.cluster))
     return compile_run(
         begun,
         config,
@@ -223,6 +223,19 @@ def _compile(
         earlier=earlier,
         input_run=read,
     )
+
+
+def _cluster_model() -> ModuleType:
+    """What reaches a model in a cluster, whose packages nothing else needs. Raises
+    InvalidRequest."""
+    try:
+        from inferrun.local import cluster_model  # noqa: PLC0415  see above
+    except ModuleNotFoundError as error:
+        raise InvalidRequest(
+            f"the model is in a cluster, and {error.name} is not installed",
+            fix="pip install 'inferrun[client]', or give an address of the model with --model-url",
+        ) from error
+    return cluster_model
 
 
 def _nothing(_: Event) -> None:

@@ -30,8 +30,11 @@ class Here:
 
     def __init__(self, folder: Path, space: Space) -> None:
         self.folder = folder
-        self._space = space
         (folder / "data").mkdir()
+        settings = yaml.safe_load(space.stage.kubeconfig.read_text())
+        for one in settings["contexts"]:
+            one["context"]["namespace"] = space.name
+        (folder / "kubeconfig").write_text(yaml.safe_dump(settings))
 
     def write(self, *manifests: Object) -> None:
         (self.folder / "all.yaml").write_text(yaml.safe_dump_all(manifests))
@@ -39,7 +42,7 @@ class Here:
     def local(self, *options: str) -> tuple[int, str]:
         """The exit code of the command, and what it says."""
         words = ["-f", "all.yaml", "--claim", "data=data", "--output", "json"]
-        words += ["--kubeconfig", str(self._space.stage.kubeconfig), *options]
+        words += ["--kubeconfig", "kubeconfig", *options]
         done = subprocess.run(
             [sys.executable, "-m", "inferrun.cli", "local", *words],
             cwd=self.folder,
@@ -61,24 +64,16 @@ def here(tmp_path: Path, space: Space) -> Here:
     return Here(tmp_path, space)
 
 
-def of_object(space: Space, **reference: Any) -> Object:  # Any: fields of the reference
-    ours = of_files("iris", kserve={"serviceRef": reference, "modelInputName": "in"})
-    ours["metadata"]["namespace"] = space.name
-    return ours
-
-
-def its_run(space: Space, **spec: Any) -> Object:  # Any: fields of the spec
-    made = run("try", "iris", **spec)
-    made["metadata"]["namespace"] = space.name
-    return made
+def of_object(**reference: Any) -> Object:  # Any: fields of the reference
+    return of_files("iris", kserve={"serviceRef": reference, "modelInputName": "in"})
 
 
 def test_a_model_of_an_inference_service_is_reached_from_here(space: Space, here: Here) -> None:
     """And when a Pod of the model dies midway, the next connection goes to another one."""
     (here.folder / "data/in.jsonl").write_text("".join(f"[{at}, 1]\n" for at in range(RECORDS)))
-    settings = of_object(space, name="sklearn-iris")
+    settings = of_object(name="sklearn-iris")
     settings["spec"]["requests"] = {"maxBatchRecords": 5, "concurrency": 4}
-    here.write(settings, its_run(space))
+    here.write(settings, run("try", "iris"))
 
     code, text = here.local()
     assert code == 2
@@ -100,6 +95,24 @@ def test_a_model_of_an_inference_service_is_reached_from_here(space: Space, here
     killing.start()
     code, text = here.local()
     killing.join()
+    assert code == 0, text
+    assert [one["prediction"] for one in here.predictions()] == list(range(1, RECORDS + 1))
+    stored = json.loads((here.folder / ".inferrun/runs/try/run.json").read_text())["run"]
+    assert stored["metadata"]["namespace"] == space.name
+
+
+def test_more_requests_than_there_are_connections_only_wait(space: Space, here: Here) -> None:
+    (here.folder / "data/in.jsonl").write_text("".join(f"[{at}, 1]\n" for at in range(RECORDS)))
+    play(space, standard())
+    space.apply(
+        service("sklearn-iris-predictor", app="model"),
+        *model_server("model", REQUEST_SECONDS="0.5"),
+    )
+    space.kubectl("wait", "pod/model", "--for=condition=Ready", "--timeout=55s")
+    settings = of_object(name="sklearn-iris")
+    settings["spec"]["requests"] = {"maxBatchRecords": 1, "concurrency": 200}
+    here.write(settings, run("try", "iris"))
+    code, text = here.local()
     assert code == 0, text
     assert [one["prediction"] for one in here.predictions()] == list(range(1, RECORDS + 1))
 
@@ -133,11 +146,11 @@ def test_a_language_model_with_a_certificate_of_kserve(space: Space, here: Here)
         "body": {"model": "any", "messages": [{"role": "user", "content": "irises"}]},
     }
     (here.folder / "data/in.jsonl").write_text(json.dumps(request) + "\n")
-    settings = of_object(space, kind="LLMInferenceService", name="tiny-llm")
+    settings = of_object(kind="LLMInferenceService", name="tiny-llm")
     del settings["spec"]["kserve"]["modelInputName"]
     for end in settings["spec"]["storage"].values():
         end["file"] |= {"format": "openai"}
-    here.write(settings, its_run(space))
+    here.write(settings, run("try", "iris"))
     code, text = here.local()
     assert code == 0, text
     assert here.predictions()[0]["response"]["body"]["choices"][0]["message"]["content"] == "irises"
