@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -183,16 +182,26 @@ def _matched_in_order(
 
     def pairs() -> Iterator[Pair]:
         nonlocal matched_by
-        for one, other in zip_longest(before.stored(), after.stored()):
-            ids = [None if found is None else found.custom_id for found in (one, other)]
-            if one is not None and other is not None:
-                if None not in ids:
-                    matched_by = "custom_id"
-                if (matched_by == "custom_id" or None not in ids) and str(ids[0]) != str(ids[1]):
+        left, right = before.stored(), after.stored()
+        one, other = next(left, None), next(right, None)
+        while one is not None or other is not None:
+            if one is None or other is None:
+                if matched_by == "custom_id":
                     raise _OtherOrder
-            elif matched_by == "custom_id":
-                raise _OtherOrder
+            elif matched_by == "custom_id" or None not in (one.custom_id, other.custom_id):
+                matched_by = "custom_id"
+                if str(one.custom_id) != str(other.custom_id):
+                    raise _OtherOrder
+            elif one.index < other.index:
+                yield one, None
+                one = next(left, None)
+                continue
+            elif other.index < one.index:
+                yield None, other
+                other = next(right, None)
+                continue
             yield one, other
+            one, other = next(left, None), next(right, None)
 
     tally = attempt(pairs())
     return matched_by, tally

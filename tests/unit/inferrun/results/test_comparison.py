@@ -145,5 +145,11 @@ def test_numbers_that_python_would_round_differ_if_their_texts_do(tmp_path: Path
     assert compared(tmp_path / "same", nameless(first), nameless(first)).records.agreed == 1
 
 
+def test_ids_may_be_numbers_in_one_run_and_texts_in_the_other(tmp_path: Path) -> None:
+    assert compared(tmp_path, [(1, 5), (2, 6)], [("1", 5), ("2", 6)]).records.agreed == 2
+    found = compared(tmp_path / "order", [(1, 5), (2, 6)], [("2", 6), ("1", 5)])
+    assert found.records.agreed == 2
+
+
 def test_true_is_not_one(tmp_path: Path) -> None:
     assert compared(tmp_path, [(None, True)], nameless(1)).records.changed == 1
