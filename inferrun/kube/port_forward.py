@@ -17,7 +17,6 @@ from typing import Any, Final
 import urllib3
 from kubernetes import client, config
 from kubernetes.stream import portforward
-from websocket import WebSocketException
 
 from inferrun.kube.errors import Invalid, KubeError, NotConfigured, Unreachable, error_of
 
@@ -159,5 +158,5 @@ def _kube_errors() -> Iterator[None]:
         if not error.status:  # a handshake that failed
             raise Unreachable(str(error.reason)) from error
         raise error_of(error.status, str(error.body or error.reason).encode()) from error
-    except (urllib3.exceptions.HTTPError, OSError, WebSocketException) as error:
+    except (urllib3.exceptions.HTTPError, OSError) as error:
         raise Unreachable(str(error)) from error

@@ -206,11 +206,14 @@ class Proxy:
             response = web.StreamResponse(
                 status=answer.status, headers={"Content-Type": "application/json"}
             )
-            await response.prepare(request)
             if seen.is_watch:
+                await response.prepare(request)
                 await self._stream(answer, response, seen)
             else:
-                await response.write(await answer.read())
+                # The upstream's connection is free before anything is sent to a client that left.
+                content = await answer.read()
+                await response.prepare(request)
+                await response.write(content)
             await response.write_eof()
             return response
 
