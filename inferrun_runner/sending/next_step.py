@@ -28,7 +28,7 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
-from weakref import WeakSet
+from weakref import ref
 
 from inferrun.formats.record_errors import NOT_SENT
 from inferrun.plugins import Batch, Fault, FaultKind, Results
@@ -205,7 +205,9 @@ class Server:
         self.example_failed_at = 0.0
         """When the example failed at last."""
 
-        self._losses = WeakSet[Failure]()
+        self._losses = deque[ref[Failure]]()
+        """Those without a survivor, in their order, as far as they still matter to a batch."""
+
         self._latest = deque[Failure]()
         """The latest failures that are not transient."""
 
@@ -224,9 +226,13 @@ class Server:
             self.cut_off_at = None
         if self.troubled_at is not None and started >= self.troubled_at:
             self.troubled_at = None
-        # that of no losses would take 2 % of a small request
-        for loss in self._losses if self._losses else ():
-            loss.has_survivor |= started < loss.at
+        while self._losses:
+            loss = self._losses[-1]()
+            if loss is not None and loss.at <= started:
+                break  # and so are those before it
+            if loss is not None:
+                loss.has_survivor = True
+            self._losses.pop()
         if self.example is None:
             sent = (
                 at
@@ -245,7 +251,9 @@ class Server:
             self.troubled_at = failure.at if self.troubled_at is None else self.troubled_at
         failure.troubled_at = self.troubled_at
         if failure.fault.is_transient:
-            self._losses.add(failure)
+            while self._losses and self._losses[0]() is None:
+                self._losses.popleft()
+            self._losses.append(ref(failure))
             return
         if kind is FaultKind.SERVER_ERROR and self.example is not None:
             self.failed_at = failure.at
