@@ -8,6 +8,7 @@ were added. Empty members are omitted, except for `kserve`, which is always pres
 """
 
 import json
+from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import Field
@@ -123,6 +124,14 @@ class InputRun(CamelCase):
 
 MAX_SHARDS: Final = 64
 """Pods among which a run may be divided."""
+
+
+class Duplicates(StrEnum):
+    """What happens to records that are the same request as one before."""
+
+    AUTO = "Auto"
+    SEND_ONCE = "SendOnce"
+    SEND_EACH = "SendEach"
 
 
 class InputTensor(CamelCase):

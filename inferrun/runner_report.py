@@ -218,6 +218,10 @@ class Pace(CamelCase):
     received_bytes: Count = 0
     """Size in bytes of the predictions in the responses."""
 
+    duplicate_records: Count | None = None
+    """Number of records of the current Pod that were not sent, because they are the same request as
+    another one whose answer they got."""
+
 
 class ProgressLine(CamelCase):
     """A progress line in a runner's log."""

@@ -106,6 +106,11 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
         yield "parameter", f"{key}={one_line(value, limit=VALUE_LIMIT)}"
     if status.pace is not None and not status.is_terminal:
         yield "progress", run_facts(run, now=now)
+        if known := status.pace.duplicate_records:
+            yield (
+                "duplicates",
+                f"{known:,} records of the current Pod were not sent: they got the answer to the same request",
+            )
         if sent := status.pace.requests:
             each = f"{status.pace.request_seconds / sent:.1f} s each on average"
             yield (

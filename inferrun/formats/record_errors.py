@@ -46,7 +46,7 @@ async def predict_valid(batch: Batch, predict: Callable[[Batch], Awaitable[Resul
     if not batch.errors:
         return await predict(batch)
     places = [at for at in range(len(batch)) if at not in batch.errors]
-    valid = Batch(first=batch.first, records=selected(batch.records, places)) if places else None
+    valid = chosen(batch, places) if places else None
     return with_record_errors(
         await predict(valid) if valid else None, batch.errors, total=len(batch)
     )
@@ -59,6 +59,19 @@ def selected(records: Records, places: Sequence[int]) -> Records:
     # pyarrow can take no strings that are views
     parts = [records.part(at, at + 1) for at in places]
     return parts[0].join(parts[1:])
+
+
+def chosen(batch: Batch, places: Sequence[int]) -> Batch:
+    """Return the records at some positions, of which there is at least one, as they are sent. Their
+    indexes need not be consecutive."""
+    if len(places) == len(batch):
+        return batch
+    return Batch(
+        first=batch.first,
+        records=selected(batch.records, places),
+        errors={to: batch.errors[at] for to, at in enumerate(places) if at in batch.errors},
+        keys=[batch.keys[at] for at in places] if batch.keys else (),
+    )
 
 
 def in_places(results: Results, places: Sequence[int]) -> Results:

@@ -49,7 +49,7 @@ def limits_of(
     if warm_up_limit is None:
         warm_up_limit = defaults.warm_up_seconds if model.service_ref is not None else 0
     asked = _asked_resources(spec.resources, run.spec.resources)
-    limits: dict[str, float | None] = {}
+    limits: dict[str, float | str | None] = {}
     if is_our_runner:
         sizes = spec.limits.to_manifest() if spec.limits is not None else {}
         limits = {
@@ -61,6 +61,7 @@ def limits_of(
                 "INFERRUN_REQUEST_SECONDS": requests.target_seconds,
                 "INFERRUN_CONCURRENCY": requests.concurrency,
                 "INFERRUN_REQUEST_TIMEOUT": requests.timeout_seconds,
+                "INFERRUN_DUPLICATES": requests.duplicates,
                 "INFERRUN_HANDLER_TIMEOUT": requests.storage_timeout_seconds,
             }
     return PodLimits(

@@ -18,7 +18,15 @@ the Limits. It validates its arguments before doing any I/O, raising ContractErr
 and the allowed values, and yields the open object. It does not read the environment.
 """
 
-from inferrun.contract import Contract, InputTensor, Model, OutputTensor, RetriedRun, Tensors
+from inferrun.contract import (
+    Contract,
+    Duplicates,
+    InputTensor,
+    Model,
+    OutputTensor,
+    RetriedRun,
+    Tensors,
+)
 from inferrun.plugins.columns import ID_COLUMN, ColumnSelection
 from inferrun.plugins.errors import (
     ContractError,
@@ -33,6 +41,7 @@ from inferrun.plugins.errors import (
 from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import ArrowRecords, JsonRecords, Records
 from inferrun.plugins.seams import (
+    AnswerStore,
     ChunkWriter,
     EarlierResults,
     FormatAbilities,
@@ -90,6 +99,7 @@ from inferrun.runner_report import Delivery, Output, TokenUsage
 __all__ = [
     "ID_COLUMN",
     "NO_USAGE",
+    "AnswerStore",
     "ArrowRecords",
     "Batch",
     "Block",
@@ -105,6 +115,7 @@ __all__ = [
     "Counts",
     "CustomId",
     "Delivery",
+    "Duplicates",
     "EarlierResults",
     "Fault",
     "FaultKind",

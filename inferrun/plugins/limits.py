@@ -6,6 +6,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from inferrun.addresses import parse_targets
+from inferrun.contract import Duplicates
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -94,6 +95,14 @@ class Limits(BaseModel):
     """Maximum bytes of one request body that carries predictions to a remote store. Default 16 MiB:
     handlers pass the body on as one command-line argument or one SQL statement, which have limits
     of their own."""
+
+    save_seconds: float = Field(default=30.0, gt=0)
+    """Seconds after which answers are stored although their chunk is not complete, so that they need
+    not be paid for again if the Pod dies. Default 30."""
+
+    duplicates: Duplicates = Duplicates.AUTO
+    """Whether records that are the same request are sent once. Default Auto: if each record is a
+    request of its own, and its answer does not vary."""
 
     allowed_addresses: str = ""
     """Addresses to which the runner may connect although it otherwise refuses them: a

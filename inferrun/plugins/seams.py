@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeAlias, TypeVar
 
-from inferrun.contract import Contract, Model, RetriedRun
+from inferrun.contract import Contract, Duplicates, Model, RetriedRun
 from inferrun.plugins.columns import ALL_COLUMNS, ColumnSelection
 from inferrun.plugins.http import HttpClient
 from inferrun.plugins.limits import Limits
@@ -256,6 +256,20 @@ class EarlierResults(Protocol):
         Raises OutputError as above."""
 
 
+class AnswerStore(Protocol):
+    """An opened output that also keeps answers whose chunk is not committed yet, so that they are
+    not lost with their Pod. Called after `begin`; all functions raise OutputError."""
+
+    async def save_answers(self, content: bytes) -> str:
+        """Store answers under a new name, and return it."""
+
+    async def read_answers(self) -> Mapping[str, bytes]:
+        """Return what all attempts of the run have stored, by name."""
+
+    async def delete_answers(self, names: Sequence[str]) -> None:
+        """Delete answers whose chunks are committed."""
+
+
 class SharedStore(Protocol):
     """An opened output whose chunks several Pods divide among themselves (`shards`).
 
@@ -302,6 +316,9 @@ class StoreAbilities:
     abort: Callable[[], Awaitable[CommittedRun | None]] | None = None
     """Returns the run's commit; without a commit, ensures that no attempt commits the run later,
     and returns None. Used as above."""
+
+    answers: AnswerStore | None = None
+    """How answers are kept whose chunk is not committed yet."""
 
     shared: SharedStore | None = None
     """How several Pods divide the chunks of a run among themselves."""
@@ -366,6 +383,11 @@ class ModelAbilities:
     groups_of: Callable[[Records], Sequence[Sequence[int]]] | None = None
     """Returns the positions of the records that may be in one request, for each request. `predict`
     raises MixedBatch, before it sends anything, for records that may not."""
+
+    keys_of: "Callable[[Records, Duplicates], Sequence[bytes | None]] | None" = None
+    """Returns digests of what is sent for records: those with the same one are the same request,
+    and get the same answer. None for a record whose answer may differ each time, unless the config
+    says that this does not matter. Called on another thread."""
 
     fed_columns: tuple[str, ...] | None = None
     """The columns of the input that are sent, each once, according to the contract. Empty: all of

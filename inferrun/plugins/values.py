@@ -58,6 +58,9 @@ class Block:
     """The errors of records that are not valid, by position. They are not sent; in their place is
     any record of the same form."""
 
+    keys: Sequence[bytes | None] = ()
+    """What `ModelAbilities.keys_of` says about the records; the pipeline asks."""
+
     def part(self, start: int, stop: int) -> "Block":
         """Return the records from position `start` up to `stop`."""
         return Block(
@@ -66,6 +69,7 @@ class Block:
             self.copied.part(start, stop) if self.copied is not None else None,
             self.columns,
             _part_of(self.errors, start, stop),
+            self.keys[start:stop],
         )
 
 
@@ -88,6 +92,9 @@ class Batch:
     """The errors of records that are not sent, as in a block. A protocol never gets such a
     record."""
 
+    keys: Sequence[bytes | None] = ()
+    """One key per record, as in a block, or empty."""
+
     def __len__(self) -> int:
         return len(self.records)
 
@@ -106,6 +113,7 @@ class Batch:
             ids=self.ids[start:stop],
             copied=self.copied.part(start, stop) if self.copied is not None else None,
             errors=_part_of(self.errors, start, stop),
+            keys=self.keys[start:stop],
         )
 
 
@@ -444,6 +452,9 @@ class Counts:
 
     received_bytes: int = field(default=0, compare=False)
     """Memory of the predictions in the responses."""
+
+    duplicates: int = field(default=0, compare=False)
+    """Number of records of this Pod that were not sent because the same had been answered."""
 
     note: str = field(default="", compare=False)
     """Why requests are not sent as usual, for people; empty if they are."""

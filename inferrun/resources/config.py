@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, JsonValue
 
 from inferrun import wellknown
-from inferrun.contract import MAX_SHARDS
+from inferrun.contract import MAX_SHARDS, Duplicates
 from inferrun.fields.resource_model import ResourceModel
 from inferrun.fields.scalars import ResourceName, Seconds
 from inferrun.fields.secrets import SecretKey, SecretRef
@@ -159,6 +159,13 @@ class ModelRequests(ResourceModel):
 
     timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
     """Timeout of one request to the model server in seconds. Default: 300."""
+
+    duplicates: Duplicates | None = None
+    """What happens to records that are the same request as an earlier one of the run. SendOnce: only
+    the first one is sent, and the others get its answer. SendEach: all are sent. Auto: SendOnce if
+    each record is a request and its answer does not vary, which is so for embeddings, ranking and
+    moderation, and for language models with temperature 0 or a seed, and without tools. Default:
+    Auto."""
 
     storage_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
     """Seconds without data from a data handler or an object store before a request to it fails.

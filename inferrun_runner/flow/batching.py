@@ -3,8 +3,11 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from inferrun.plugins import Batch, Block, JsonRecords, Records
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -46,6 +49,7 @@ class Batching:
             ids=block.ids,
             copied=block.copied,
             errors=block.errors,
+            keys=block.keys,
         )
         held = _Held(batch, batch.nbytes)
         self._held.append(held)
@@ -102,18 +106,28 @@ def _joined(parts: list[Batch]) -> Batch:
     first = parts[0]
     if len(parts) == 1:
         return first
-    has_ids = any(part.ids for part in parts)
-    ids = [one for part in parts for one in (part.ids or [None] * len(part))] if has_ids else ()
     errors = {
         part.first - first.first + at: error for part in parts for at, error in part.errors.items()
     }
     return Batch(
         first=first.first,
         records=first.records.join([part.records for part in parts[1:]]),
-        ids=ids,
+        ids=_per_record([part.ids for part in parts], parts),
         copied=_copied_of(parts),
         errors=errors,
+        keys=_per_record([part.keys for part in parts], parts),
     )
+
+
+def _per_record(found: Sequence[Sequence[T | None]], parts: Sequence[Batch]) -> Sequence[T | None]:
+    """Join what there is per record; some parts may have nothing."""
+    if not any(found):
+        return ()
+    return [
+        one
+        for values, part in zip(found, parts, strict=True)
+        for one in values or [None] * len(part)
+    ]
 
 
 def _copied_of(parts: Sequence[Batch]) -> Records | None:

@@ -7,9 +7,9 @@ blocks the reader, so memory depends on the limits and not on the input.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from inferrun.formats.record_errors import invalid_of
 from inferrun.plugins import (
@@ -25,22 +25,30 @@ from inferrun.plugins import (
     Limits,
     ModelProtocol,
     OutputStore,
+    Records,
     ResultCounts,
     Results,
     Source,
 )
 from inferrun.runner_report import total_usage
 from inferrun_runner.flow.batching import Batching
+from inferrun_runner.sending.answers import Answers
+from inferrun_runner.sending.duplicates import Duplicates
 from inferrun_runner.sending.error_budget import ErrorBudget
-from inferrun_runner.sending.recall import Recall
 from inferrun_runner.sending.reorder_window import ReorderWindow
-from inferrun_runner.sending.sender import Sender
+from inferrun_runner.sending.saved_answers import Saving
+from inferrun_runner.sending.sender import Known, Sender
 
 _REPORT_SECONDS = 2.0
 
 _INVALID_IN_A_ROW = 1000
 """Records without a valid one in between that end the run: then the rest of the input is of another
 form."""
+
+
+KeysOf: TypeAlias = Callable[[Records], Sequence[bytes | None]]
+"""Returns what records that are the same request have in common; None for a record that is none, or
+nothing for all."""
 
 
 class Work(Protocol):
@@ -102,9 +110,17 @@ class Pipeline:
         limits: Limits,
         report: Callable[[Counts], None],
         budget: ErrorBudget | None = None,
-        recall: Recall | None = None,
+        known: Sequence[Known] = (),
+        saving: Saving | None = None,
+        keys_of: KeysOf | None = None,
+        answers: Answers | None = None,
     ) -> None:
+        """`known` has the predictions of some records, the first one for what the others have not.
+
+        With both `keys_of` and `answers`, records with the same key are sent once.
+        """
         self._source = source
+        self._keys_of = keys_of
         self._sink = sink
         self._report = report
         self._budget = budget or ErrorBudget(total=0)
@@ -113,14 +129,19 @@ class Pipeline:
             in_flight=lambda: self._sender.slots.number,
             lookahead=lambda: self._sender.lookahead,
         )
+        self._duplicates = (
+            Duplicates(answers, note_sent=self._window.note_sent) if answers else None
+        )
         self._sender = Sender(
             model,
             self._window,
             limits=limits,
             budget=self._budget,
-            recall=recall,
+            known=[*((self._duplicates,) if self._duplicates else ()), *known],
             on_note=self._take_note,
+            on_results=saving.add if saving else _ignore,
         )
+        self._saving = saving
         self._note = ""
         """Why requests are sent alone, for people; empty if they are not."""
 
@@ -143,13 +164,20 @@ class Pipeline:
         self._budget.begin(plan, checkpoint.committed)
         self._work = work or WholeWork(plan, checkpoint.committed)
         self.report()
-        reporting = asyncio.create_task(self._report_failures())
+        beside = [asyncio.create_task(self._report_failures())]
+        if self._saving:
+            beside.append(asyncio.create_task(self._saving.run()))
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(group))
                 group.create_task(self._write())
+        except BaseException:
+            if self._saving:
+                await self._saving.end()
+            raise
         finally:
-            reporting.cancel()
+            for task in beside:
+                task.cancel()
         return self._work.counts
 
     async def _report_failures(self) -> None:
@@ -175,6 +203,7 @@ class Pipeline:
             request_seconds=requests.seconds,
             sent_bytes=requests.sent_bytes,
             received_bytes=requests.received_bytes,
+            duplicates=self._duplicates.found if self._duplicates else 0,
             note=self._note or slots.shortage,
         )
         self._report(counts)
@@ -198,7 +227,7 @@ class Pipeline:
     async def _read_chunk(self, chunk: Chunk, group: asyncio.TaskGroup) -> None:
         first, budget = chunk.first, self._budget
         blocks = self._source.read(chunk)
-        while (block := await asyncio.to_thread(lambda: next(blocks, None))) is not None:
+        while (block := await asyncio.to_thread(self._next, blocks)) is not None:
             if first + len(block.records) > chunk.stop:
                 break
             invalid = invalid_of(block)
@@ -219,6 +248,12 @@ class Pipeline:
             raise InputError(
                 f"chunk {chunk.index} does not have {chunk.records} records any more; the input changed"
             )
+
+    def _next(self, blocks: Iterator[Block]) -> Block | None:
+        block = next(blocks, None)
+        if block is None or self._keys_of is None:
+            return block
+        return replace(block, keys=self._keys_of(block.records))
 
     async def _dispatch(self, requests: Iterator[Batch], group: asyncio.TaskGroup) -> None:
         await self._window.wait_for_lookahead()
@@ -262,10 +297,16 @@ class Pipeline:
 
     async def _commit(self, chunk: Chunk, writer: ChunkWriter) -> None:
         self._work.add(chunk.index, await writer.commit())
+        if self._saving:
+            self._saving.note_commit(chunk.index)
         # some results do not fit the columns of the output
         self._budget.check_committed(self._work.counts.failed)
         if self._sink.abilities.commits_chunks:
             self.report()
+
+
+def _ignore(batch: Batch, results: Results) -> None:
+    """Do nothing."""
 
 
 def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:

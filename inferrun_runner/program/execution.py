@@ -34,6 +34,7 @@ from inferrun_runner.flow.pipeline import Pipeline
 from inferrun_runner.network.spans import step_span
 from inferrun_runner.program import checks
 from inferrun_runner.program.committing import find_commit, finish
+from inferrun_runner.program.known_answers import keys_for, known_answers
 from inferrun_runner.program.pod_memory import memory_limit
 from inferrun_runner.program.process_tuning import collect_rarely
 from inferrun_runner.program.result_types import first_valid, predicted_type, typed_plan
@@ -43,6 +44,8 @@ from inferrun_runner.protocols.protocol_name import named_protocol
 from inferrun_runner.registry import Registry
 from inferrun_runner.sending.error_budget import ErrorBudget, budget_of
 from inferrun_runner.sending.recall import Recall
+from inferrun_runner.sending.saved_answers import Saving
+from inferrun_runner.sending.sender import Known
 from inferrun_runner.settings import Settings
 from inferrun_runner.stores.services import RunnerServices
 
@@ -137,15 +140,61 @@ async def _predict(
             source, model, sink, checkpoint, retry, retry_seconds=settings.limits.retry_seconds
         )
     budget = budget_of(contract, total=plan.total)
-    recall = Recall(await asyncio.to_thread(retry.known, plan)) if retry else None
+    known: list[Known] = [Recall(await asyncio.to_thread(retry.known, plan))] if retry else []
     limits = settings.limits
     limits = limits.model_copy(update={"memory_bytes": limits.memory_bytes or memory_limit()})
-    pipeline = Pipeline(
-        source, model, sink, limits=limits, report=report, budget=budget, recall=recall
-    )
-    collect_rarely()
-    if settings.shards == 1:
-        return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
+    saving = None
+    if store := sink.abilities.answers:
+        committed = checkpoint.committed
+        saving = Saving(store, plan.chunks, committed, seconds=limits.save_seconds)
+        if checkpoint.plan and (saved := await saving.known()):
+            known.append(saved)
+    async with AsyncExitStack() as stack:
+        answers = None
+        if keys_of := keys_for(model, limits.duplicates):
+            begun = plan if checkpoint.plan else None
+            answers = await stack.enter_async_context(
+                known_answers(keys_of, source, sink, begun, contract=contract, settings=settings)
+            )
+        pipeline = Pipeline(
+            source,
+            model,
+            sink,
+            limits=limits,
+            report=report,
+            budget=budget,
+            known=known,
+            saving=saving,
+            keys_of=keys_of,
+            answers=answers,
+        )
+        collect_rarely()
+        if settings.shards == 1:
+            return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
+        return await _predict_shared(
+            pipeline,
+            source,
+            sink,
+            checkpoint,
+            plan,
+            contract=contract,
+            settings=settings,
+            budget=budget,
+        )
+
+
+async def _predict_shared(
+    pipeline: Pipeline,
+    source: Source,
+    sink: OutputStore,
+    checkpoint: Checkpoint,
+    plan: InputPlan,
+    *,
+    contract: Contract,
+    settings: Settings,
+    budget: ErrorBudget,
+) -> CommittedRun:
+    """Predict the chunks that no other Pod does, and commit the run unless another Pod has."""
     from inferrun_runner.shards.shared_work import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
 
     work = shared_work(sink, plan, contract=contract, settings=settings, budget=budget)

@@ -24,6 +24,9 @@ OPENAI_PATHS: Final = (
 )
 """The paths that a request of OpenAI's Batch API may name, and those of vLLM's further tasks."""
 
+GENERATING: Final = {"/v1/chat/completions", "/v1/completions", "/v1/responses"}
+"""Those whose answers are texts, which vary unless the request says otherwise."""
+
 _FIELD: Final = "kserve.modelUrl"
 
 _IN_PATHS: Final = {

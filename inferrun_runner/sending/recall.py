@@ -4,11 +4,13 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
-from inferrun.formats.record_errors import selected
-from inferrun.formats.record_texts import prediction_texts
-from inferrun.plugins import Batch, EarlierResults, JsonRecords, Results
+from inferrun.formats.record_texts import with_known
+from inferrun.plugins import Batch, EarlierResults, Results
+
+Predict: TypeAlias = Callable[[Batch], Awaitable[Results]]
+"""Finds the results of a batch."""
 
 CHUNKS_HELD: Final = 4
 """Chunks whose predictions are held: batches arrive nearly in order, and a batch rarely spans more
@@ -44,9 +46,7 @@ class Recall:
         self._known = known
         self._reading = asyncio.Lock()
 
-    async def predict(
-        self, batch: Batch, predict: Callable[[Batch], Awaitable[Results]]
-    ) -> Results:
+    async def predict(self, batch: Batch, predict: Predict) -> Results:
         """Return the known predictions of a batch with those of the other records. Raises
         OutputError.
 
@@ -54,16 +54,4 @@ class Recall:
         """
         async with self._reading:
             known = await asyncio.to_thread(self._known, batch)
-        texts = [known.get(at, b"") for at in range(len(batch))]
-        places = [at for at in range(len(batch)) if at not in known]
-        if not places:
-            return Results(JsonRecords(texts))
-        if known:
-            errors = {to: batch.errors[at] for to, at in enumerate(places) if at in batch.errors}
-            batch = Batch(first=batch.first, records=selected(batch.records, places), errors=errors)
-        sent = await predict(batch)
-        for at, text in zip(places, prediction_texts(sent.values), strict=True):
-            texts[at] = text
-        return Results(
-            JsonRecords(texts), {places[at]: error for at, error in sent.errors.items()}, sent.usage
-        )
+        return await with_known(batch, known, predict)

@@ -6,12 +6,12 @@ cannot be written before them.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
-from typing import Final
+from typing import Final, Protocol
 
 from inferrun.formats.record_errors import NOT_SENT, in_places, predict_valid, selected, with_blanks
 from inferrun.plugins import (
@@ -35,7 +35,7 @@ from inferrun_runner.sending.next_step import (
     NextStep,
     next_step,
 )
-from inferrun_runner.sending.recall import Recall
+from inferrun_runner.sending.recall import Predict
 from inferrun_runner.sending.reorder_window import ReorderWindow
 from inferrun_runner.sending.requests import Requests
 
@@ -70,6 +70,13 @@ not the records."""
 _EACH_TIME: Final = "this happens each time the record is sent, while others are answered; see the log of the model server"
 
 
+class Known(Protocol):
+    """Knows predictions that need no request."""
+
+    async def predict(self, batch: Batch, predict: Predict) -> Results:
+        """Return the results of a batch; `predict` gets the records without a known prediction."""
+
+
 class Sender:
     """Sends the batches of one run."""
 
@@ -80,10 +87,14 @@ class Sender:
         *,
         limits: Limits,
         budget: ErrorBudget,
-        recall: Recall | None,
+        known: Iterable[Known] = (),
         on_note: Callable[[str], None] = lambda _: None,
+        on_results: Callable[[Batch, Results], None] = lambda _batch, _results: None,
     ) -> None:
-        """`on_note` is called as by `Requests`."""
+        """`known`: who is asked for a prediction before the model is, the last one first.
+
+        `on_note` is called as by `Requests`, `on_results` with the results of each batch.
+        """
         self.requests = Requests(model, window, limits=limits, on_note=on_note)
         self._server = self.requests.server
         self.sizer = self.requests.sizer
@@ -102,7 +113,10 @@ class Sender:
             self._is_open.set()
 
         settle = partial(predict_valid, predict=self._settle_groups)
-        self._settle_all = partial(recall.predict, predict=settle) if recall else settle
+        for one in known:
+            settle = partial(one.predict, predict=settle)
+        self._settle_all = settle
+        self._on_results = on_results
         self._groups = 1
         """How many groups the latest batch had of which each needs requests of its own."""
 
@@ -129,6 +143,7 @@ class Sender:
             self.sizer.end(len(batch))
             self._is_open.set()
         self._window.add(batch, results)
+        self._on_results(batch, results)
         return results
 
     @property

@@ -9,10 +9,11 @@ import orjson
 from inferrun.formats.json_spans import Members, load_any, members_of
 from inferrun.formats.json_text import text_of
 from inferrun.formats.jsonl.line_blocks import BOM
+from inferrun.formats.record_keys import key_of
 from inferrun.plugins import NO_USAGE, TokenUsage
 from inferrun.runner_report import MAX_COUNT
 from inferrun.text import one_line
-from inferrun_runner.protocols.model_urls import OPENAI_PATHS
+from inferrun_runner.protocols.model_urls import GENERATING, OPENAI_PATHS
 
 _RESULTS = ("choices", "data", "output", "results")
 """The members of responses of which one has the result."""
@@ -88,6 +89,63 @@ def _usual_body(text: bytes) -> dict[str, Any] | None:  # Any: foreign JSON
         return None
     is_usual = isinstance(body, dict) and any(body.get("stream") is one for one in (None, False))
     return body if is_usual else None
+
+
+_ID: Final = re.compile(
+    rb"""[ \t\n\r]*\{[ \t\n\r]*"custom_id"[ \t\n\r]*:[ \t\n\r]*"[^"\\\x00-\x1f]*"[ \t\n\r]*,"""
+)
+
+
+def request_key(line: bytes, *, is_any: bool) -> bytes | None:
+    """Return the digest of a line of an input file without its id; None if its answer may vary,
+    unless it `is_any` that is wanted, and for a line that does not begin with its id.
+
+    Lines with the same key are the same request, if they are one.
+    """
+    head = _ID.match(line)
+    if head is None:
+        return None
+    rest = line[head.end() :]
+    return key_of(rest) if is_any or _is_certain(line, rest) else None
+
+
+def _is_certain(line: bytes, rest: bytes) -> bool:
+    """Whether the answer to a request does not vary."""
+    usual = _HEAD.match(line)
+    if usual is not None:
+        path = _path_of(usual[1].decode(errors="replace"))
+        if path not in GENERATING:
+            return path in OPENAI_PATHS
+        counts = [rest.count(name) for name in (b'"temperature"', b'"seed"')]
+        if not any(counts) or max(counts) > 1:  # not all servers take the last one of a name
+            return False
+    try:
+        request = orjson.loads(b"{" + rest)
+    except ValueError:
+        return False
+    url, body = request.get("url"), request.get("body")
+    if not (isinstance(url, str) and isinstance(body, dict)):
+        return False
+    path = _path_of(url)
+    return is_certain(body) if path in GENERATING else path in OPENAI_PATHS
+
+
+def is_certain(body: Mapping[str, Any]) -> bool:  # Any: foreign JSON
+    """Whether a language model's answer to a body does not vary: it is sampled with temperature 0 or
+    a seed, without tools and earlier conversations."""
+    temperature = body.get("temperature")
+    is_greedy = type(temperature) in (int, float) and temperature == 0
+    return (is_greedy or type(body.get("seed")) is int) and _ACTING.isdisjoint(body)
+
+
+_ACTING: Final = {
+    "tools",
+    "functions",
+    "web_search_options",
+    "conversation",
+    "previous_response_id",
+}
+"""Members of a body whose answer depends on more than the body."""
 
 
 def _path_of(url: str | None) -> str:

@@ -5,7 +5,7 @@ A request that the server rejects is a failed record, and so is one whose respon
 call is one try; the pipeline retries.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from inferrun.formats.json_spans import has_constants
@@ -13,6 +13,7 @@ from inferrun.formats.record_errors import not_sent
 from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import (
     Batch,
+    Duplicates,
     FaultKind,
     JsonRecords,
     Model,
@@ -20,6 +21,7 @@ from inferrun.plugins import (
     ModelContext,
     ModelProtocol,
     RecordError,
+    Records,
     Results,
     failed,
 )
@@ -32,6 +34,7 @@ from inferrun_runner.protocols.openai.requests import (
     error_body,
     parse_request,
     parse_response,
+    request_key,
     result_text,
 )
 from inferrun_runner.protocols.openai.server import RequestServer
@@ -41,11 +44,20 @@ class OpenAiRest:
     """A server with OpenAI's API, to which the requests of a file are sent."""
 
     max_records: int | None = 1
-    abilities = ModelAbilities()
 
     def __init__(self, model: Model, server: ModelServer) -> None:
         self._model = model.model_name
         self._server = RequestServer(server)
+
+    @property
+    def abilities(self) -> ModelAbilities:
+        """Requests are compared without their ids."""
+        return ModelAbilities(keys_of=self.keys_of)
+
+    def keys_of(self, records: Records, duplicates: Duplicates) -> Sequence[bytes | None]:
+        """Return a key for each request, in Auto for those whose answer does not vary."""
+        is_any = duplicates is Duplicates.SEND_ONCE
+        return [request_key(line, is_any=is_any) for line in json_texts(records)]
 
     async def prepare(self) -> None:
         """Check that the server can be reached and accepts the credentials."""

@@ -6,14 +6,26 @@ one try, apart from answers that are asked again because they do not follow the 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from inferrun.contract import Request
 from inferrun.formats.json_pointer import MISSING, at_pointer, parse_pointer
 from inferrun.formats.record_errors import INVALID_PREDICTION
-from inferrun.plugins import Limits, Model, ModelContext, RecordError, TokenUsage
-from inferrun_runner.protocols.openai.requests import load_response, usage_of
+from inferrun.formats.record_keys import record_keys
+from inferrun.plugins import (
+    Duplicates,
+    Limits,
+    Model,
+    ModelAbilities,
+    ModelContext,
+    RecordError,
+    Records,
+    TokenUsage,
+)
+from inferrun_runner.protocols.model_urls import GENERATING
+from inferrun_runner.protocols.openai.requests import is_certain, load_response, usage_of
 from inferrun_runner.protocols.openai.server import RequestServer
 from inferrun_runner.protocols.prompts import answers
 from inferrun_runner.protocols.prompts.answers import InvalidAnswer
@@ -61,6 +73,20 @@ class PromptModel(RowModel):
         self.max_records: int | None = most if bodies.task.is_batched else 1
         self._samples_length = False
         """Whether the first response says how long embeddings are."""
+
+    @property
+    def abilities(self) -> ModelAbilities:
+        """Records with the same columns make the same request."""
+        return replace(super().abilities, keys_of=self.keys_of)
+
+    def keys_of(self, records: Records, duplicates: Duplicates) -> Sequence[bytes | None]:
+        """Return a key for each record; in Auto none unless each is a request whose answer does not
+        vary."""
+        task, body = self._bodies.task, self._request.body
+        is_known = not task.is_batched and (task.path not in GENERATING or is_certain(body))
+        if not is_known and duplicates is not Duplicates.SEND_ONCE:
+            return ()
+        return record_keys(records)
 
     async def prepare(self) -> None:
         """Check that the server can be reached and accepts the credentials."""

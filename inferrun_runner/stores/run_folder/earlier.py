@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from pydantic import ValidationError
 
+from inferrun.formats.saved_answers import SavedAnswer, load_answers
 from inferrun.manifest import ENDED_RUN, Manifest, ManifestPart, StoredFile
 from inferrun.plugins import InputPlan, OutputError, RecordFormat, RetriedRun, StoredResult
 from inferrun_runner.stores.run_folder.documents import ChunkDocument, RunDocument
@@ -23,21 +24,27 @@ class EarlierRun:
         plan: InputPlan,
         parts: Iterable[ManifestPart],
         read: Callable[[ManifestPart, int, int], Iterable[StoredResult]],
+        answers: Iterable[SavedAnswer] = (),
     ) -> None:
         """`read` yields the results of a part from one index up to another. It blocks, and raises
-        OutputError."""
+        OutputError. `answers` are those that were saved before their chunk was complete."""
         self.plan = plan
         self._parts = sorted((part for part in parts if part.records), key=lambda part: part.first)
-        self.kept = sum(part.records - part.failed for part in self._parts)
+        self._answers = {
+            one.index: one
+            for one in answers
+            if self._part_with(one.index, one.index + 1) is None and one.index < plan.total
+        }
+        self.kept = sum(part.records - part.failed for part in self._parts) + len(self._answers)
         self._read = read
 
     def predictions(self, chunk: int) -> Mapping[int, bytes]:
         """Return the predictions of a chunk, and verify that they are as many as were committed."""
         wanted = self.plan.chunks[chunk]
-        at = bisect_right(self._parts, wanted.first, key=lambda part: part.first) - 1
-        if at < 0 or wanted.stop > self._parts[at].first + self._parts[at].records:
-            return {}
-        part = self._parts[at]
+        part = self._part_with(wanted.first, wanted.stop)
+        if part is None:
+            saved = map(self._answers.get, range(wanted.first, wanted.stop))
+            return {one.index: one.prediction for one in saved if one is not None}
         rows = self._read(part, wanted.first, wanted.stop)
         found = {row.index: row.prediction for row in rows if row.prediction}
         if part.records == wanted.records:
@@ -52,6 +59,13 @@ class EarlierRun:
                 kept += bool(row.prediction)
                 yield row
             self._check(part, kept)
+        for one in self._answers.values():
+            yield StoredResult(one.index, one.custom_id, prediction=one.prediction)
+
+    def _part_with(self, first: int, stop: int) -> ManifestPart | None:
+        at = bisect_right(self._parts, first, key=lambda part: part.first) - 1
+        part = self._parts[at] if at >= 0 else None
+        return part if part is not None and stop <= part.first + part.records else None
 
     def _check(self, part: ManifestPart, found: int) -> None:
         if found != part.records - part.failed:
@@ -67,14 +81,15 @@ def earlier_run(
     read: Callable[[str], bytes | None],
     copied: Callable[[StoredFile], Path | None],
     commits: Callable[[], Iterable[bytes]],
+    answers: Callable[[], Iterable[bytes]] = list,
     record_format: RecordFormat,
     location: str,
 ) -> EarlierRun | None:
     """Return what the run has committed, None if it has never begun. Raises OutputError.
 
     `read` returns a file of the run's folder, None if it does not exist; `copied` returns a copy of
-    a larger one, None if it is not what was committed; `commits` is used only if there is no
-    manifest.
+    a larger one, None if it is not what was committed; `commits` and `answers`, which returns files
+    of `inferrun.formats.saved_answers`, are used only if there is no manifest.
     """
     readable = record_format.abilities.readable
     if readable is None:
@@ -89,8 +104,9 @@ def earlier_run(
         plan = begun.plan()
         ended = ENDED_RUN.validate_json(manifest) if manifest is not None else None
         if isinstance(ended, Manifest):
-            parts = list(ended.parts)
+            parts, saved = list(ended.parts), []
         else:
+            saved = [one for content in answers() for one in load_answers(content)]
             parts = [ChunkDocument.model_validate_json(one).part for one in commits()]
     except ValidationError as error:
         raise unusable(f"{location} contains a document that this runner did not write") from error
@@ -121,7 +137,7 @@ def earlier_run(
         except ValueError as error:
             raise unusable(f"{location}/{part.file}: {error}") from error
 
-    return EarlierRun(plan, parts, read_rows)
+    return EarlierRun(plan, parts, read_rows, saved)
 
 
 def unusable(why: str) -> OutputError:

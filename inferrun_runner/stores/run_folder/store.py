@@ -16,6 +16,7 @@ Files below `<path>/<jobName>/`:
                                   with `layout.partitions`: the same, in the folders of the input's
                                   files
     manifest.json                 commits the run; lists all files
+    answers/<attempt>-000001      answers whose chunk is not committed yet; deleted with its commit
     claims/000000-000.json, members/<Pod>.json
                                   of a run with several Pods: which one predicts a chunk, and their
                                   signs of life; deleted when the run is committed
@@ -154,6 +155,7 @@ class RunFolder:
         self._plan: InputPlan | None = None
         self._commits: dict[int, ChunkDocument] = {}
         self._claims: dict[str, bytes] = {}
+        self._saved = 0
 
     @property
     def abilities(self) -> StoreAbilities:
@@ -164,6 +166,7 @@ class RunFolder:
             typed=self._typed,
             find_commit=self.find_commit,
             abort=self.abort,
+            answers=self,
             shared=self,
             committed_parts=self.committed_parts,
             probe=self.probe,
@@ -263,6 +266,21 @@ class RunFolder:
         """Read the commits that are not known yet."""
         return await self._spool.on_thread(self._read_new_commits)
 
+    async def save_answers(self, content: bytes) -> str:
+        """Store answers in a file of this attempt."""
+        self._saved += 1
+        name = self._name(f"answers/{self._spool.attempt}-{self._saved:06}")
+        await self._spool.on_thread(lambda: self._files.put(name, content))
+        return name
+
+    async def read_answers(self) -> Mapping[str, bytes]:
+        """Read the files of all attempts."""
+        return await self._spool.on_thread(lambda: dict(self._read_answers(self._folder)))
+
+    async def delete_answers(self, names: Sequence[str]) -> None:
+        """Delete files."""
+        await self._spool.on_thread(lambda: self._files.delete(names))
+
     async def probe(self) -> str:
         """Check the place."""
         await self._spool.on_thread(lambda: self._files.check(self._folder))
@@ -286,6 +304,7 @@ class RunFolder:
                 read=read,
                 copied=partial(self._copied, folder),
                 commits=commits,
+                answers=lambda: [content for _, content in self._read_answers(folder)],
                 record_format=self._format,
                 location=f"{self._root}/{folder}",
             )
@@ -374,6 +393,11 @@ class RunFolder:
             return own
         self._files.delete(list(files))
         return self._read_document(commit)
+
+    def _read_answers(self, folder: str) -> Iterator[tuple[str, bytes]]:
+        for name in self._names_below(f"{folder}/answers/"):
+            if not PurePosixPath(name).name.startswith(".") and (content := self._files.read(name)):
+                yield name, content
 
     def _read_document(self, name: str) -> ChunkDocument:
         content = self._files.read(self._name(name))
@@ -520,7 +544,7 @@ class RunFolder:
             self._delete_shared()
 
     def _delete_shared(self) -> None:
-        shared = ("claims/", "members/", "merges/", PROBES)
+        shared = ("answers/", "claims/", "members/", "merges/", PROBES)
         self._files.delete(self._names_below(*map(self._name, shared)))
 
     def _read_manifest(self) -> CommittedRun | None:

@@ -48,7 +48,7 @@ async def _send_all(
     model: ModelProtocol, count: int, found: dict[int, object], limits: Limits
 ) -> Requests:
     window = ReorderWindow(limit=_NEVER_FULL, in_flight=lambda: _NEVER_FULL)
-    sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0), recall=None)
+    sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0))
 
     async def send(one: Batch) -> None:
         found.update(enumerate(decoded(await sender.send(one)), start=one.first))

@@ -1,0 +1,148 @@
+"""The predictions of a run by the keys of their records, in memory until they are many, then on the
+Pod's disk.
+
+Whatever their number, they take a few MiB of memory: what has not been stored yet, a filter that
+tells most new keys from stored ones, and the cache of the database with the places of the others.
+"""
+
+import logging
+import sqlite3
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Final
+
+_log = logging.getLogger(__name__)
+
+_HELD_BYTES: Final = 1 << 20
+"""Memory of the predictions that are stored together."""
+
+_ENTRY_BYTES: Final = 200
+"""Memory of an entry besides its prediction."""
+
+_FILTER_BITS: Final = 1 << 25
+"""Of five million keys, one in fourteen new ones is looked for in vain."""
+
+_PAGE: Final = 4096
+_TABLE: Final = f"""
+pragma page_size = {_PAGE};
+pragma journal_mode = off;
+pragma synchronous = off;
+pragma cache_size = -4096;
+create table places (key blob primary key, start integer, size integer) without rowid;
+"""
+
+
+class Answers:
+    """Predictions as JSON texts. `store` and `find` block, and are called one at a time, also on
+    other threads."""
+
+    def __init__(self, folder: Path, *, limit: int) -> None:
+        """`limit`: bytes on the disk, in files of the folder that have no name. Beyond it, nothing
+        is added."""
+        self._folder = folder
+        self._limit = limit
+        self._held = dict[bytes, bytes]()
+        self._held_bytes = 0
+        self._flushed: Mapping[bytes, bytes] = {}
+        """What is being stored."""
+
+        self._filter = bytearray()
+        self._places: sqlite3.Connection | None = None
+        self._texts: IO[bytes] | None = None
+        self._size = 0
+        self._is_full = False
+
+    def add(self, key: bytes, text: bytes) -> None:
+        """Hold a prediction."""
+        if not self._is_full:
+            self._held[key] = text
+            self._held_bytes += len(text) + _ENTRY_BYTES
+
+    @property
+    def is_to_flush(self) -> bool:
+        """Whether so much is held that it is to be stored."""
+        return self._held_bytes >= _HELD_BYTES
+
+    def held(self, key: bytes) -> bytes | None:
+        """Return a prediction that is in memory."""
+        return self._held.get(key) or self._flushed.get(key)
+
+    def may_be_stored(self, key: bytes) -> bool:
+        """Return whether `find` may know a key; usually it does if this is true."""
+        return bool(self._filter) and all(
+            self._filter[bit >> 3] & 1 << (bit & 7) for bit in _bits(key)
+        )
+
+    def take(self) -> Mapping[bytes, bytes]:
+        """Return what is held, to be given to `store` next."""
+        self._flushed, self._held, self._held_bytes = self._held, {}, 0
+        return self._flushed
+
+    def store(self, entries: Mapping[bytes, bytes]) -> None:
+        """Store what was taken. A full disk or limit ends the collection, not the run."""
+        try:
+            self._store(entries)
+        except (OSError, sqlite3.Error) as error:
+            self._is_full = True
+            _log.warning(
+                "no more predictions are kept for records that are the same",
+                extra={"error": str(error)},
+            )
+        self._flushed = {}
+
+    def find(self, keys: Collection[bytes]) -> Mapping[bytes, bytes]:
+        """Return the stored predictions of these keys."""
+        return dict(self._found(keys))
+
+    def close(self) -> None:
+        """Free the disk."""
+        if self._places is not None:
+            self._places.close()
+        if self._texts is not None:
+            self._texts.close()
+
+    def _found(self, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        if self._places is None or self._texts is None:
+            return
+        for key in keys:
+            row = self._places.execute(
+                "select start, size from places where key = ?", [key]
+            ).fetchone()
+            if row is not None:
+                self._texts.seek(row[0])
+                yield key, self._texts.read(row[1])
+
+    def _store(self, entries: Mapping[bytes, bytes]) -> None:
+        if self._places is None or self._texts is None:
+            self._places, self._texts = self._opened()
+            self._filter = bytearray(_FILTER_BITS // 8)
+        content = b"".join(entries.values())
+        if self._size + len(content) > self._limit:
+            raise OSError(f"they have more than {self._limit} bytes; see limits.spool")
+        rows, start = list[tuple[bytes, int, int]](), self._size
+        for key, text in entries.items():
+            rows.append((key, start, len(text)))
+            start += len(text)
+        self._texts.seek(self._size)
+        self._texts.write(content)
+        self._texts.flush()
+        with self._places:
+            self._places.executemany("insert or ignore into places values (?, ?, ?)", rows)
+        self._size = start
+        for key in entries:
+            for bit in _bits(key):
+                self._filter[bit >> 3] |= 1 << (bit & 7)
+
+    def _opened(self) -> tuple[sqlite3.Connection, IO[bytes]]:
+        texts = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  until `close`
+        path = self._folder / "places-of-answers"
+        places = sqlite3.connect(path, check_same_thread=False)
+        places.executescript(f"pragma max_page_count = {max(16, self._limit // _PAGE)};" + _TABLE)
+        path.unlink()
+        return places, texts
+
+
+def _bits(key: bytes) -> tuple[int, int]:
+    number = int.from_bytes(key[:8], "little")
+    return number % _FILTER_BITS, (number >> 32) % _FILTER_BITS
