@@ -218,7 +218,7 @@ class Pace(CamelCase):
     received_bytes: Count = 0
     """Size in bytes of the predictions in the responses."""
 
-    duplicate_records: Count | None = None
+    duplicate_records: Count = 0
     """Number of records of the current Pod that were not sent, because they are the same request as
     another one whose answer they got."""
 

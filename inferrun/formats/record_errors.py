@@ -8,6 +8,7 @@ from typing import Final
 import orjson
 
 from inferrun.formats.json_text import text_of
+from inferrun.formats.record_texts import prediction_texts
 from inferrun.plugins import (
     ArrowRecords,
     Batch,
@@ -72,6 +73,24 @@ def chosen(batch: Batch, places: Sequence[int]) -> Batch:
         errors={to: batch.errors[at] for to, at in enumerate(places) if at in batch.errors},
         keys=[batch.keys[at] for at in places] if batch.keys else (),
     )
+
+
+async def with_known(
+    batch: Batch, known: Mapping[int, bytes], predict: Callable[[Batch], Awaitable[Results]]
+) -> Results:
+    """Return the known predictions of a batch, by position, with those that `predict` returns for
+    the other records, which it gets in order if there are any. Raises what it raises."""
+    if not known:
+        return await predict(batch)
+    texts = [known.get(at, b"") for at in range(len(batch))]
+    places = [at for at in range(len(batch)) if at not in known]
+    if not places:
+        return Results(JsonRecords(texts))
+    sent = await predict(chosen(batch, places))
+    for at, text in zip(places, prediction_texts(sent.values), strict=True):
+        texts[at] = text
+    errors = {places[at]: error for at, error in sent.errors.items()}
+    return Results(JsonRecords(texts), errors, sent.usage)
 
 
 def in_places(results: Results, places: Sequence[int]) -> Results:

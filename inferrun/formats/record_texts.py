@@ -1,9 +1,8 @@
 """JSON texts of records, predictions and what is copied, whether they are texts or columns.
 Pure."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from inferrun.formats.record_errors import chosen
 from inferrun.plugins import (
     ID_COLUMN,
     ArrowRecords,
@@ -12,7 +11,6 @@ from inferrun.plugins import (
     JsonRecords,
     RecordError,
     Records,
-    Results,
 )
 
 
@@ -34,24 +32,6 @@ def prediction_texts(values: Records) -> Sequence[bytes]:
     from inferrun.formats.json_columns import texts_in  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
 
     return [text or b"null" for text in texts_in(values.table.column(0))]
-
-
-async def with_known(
-    batch: Batch, known: Mapping[int, bytes], predict: Callable[[Batch], Awaitable[Results]]
-) -> Results:
-    """Return the known predictions of a batch, by position, with those that `predict` returns for
-    the other records, which it gets in order if there are any. Raises what it raises."""
-    if not known:
-        return await predict(batch)
-    texts = [known.get(at, b"") for at in range(len(batch))]
-    places = [at for at in range(len(batch)) if at not in known]
-    if not places:
-        return Results(JsonRecords(texts))
-    sent = await predict(chosen(batch, places))
-    for at, text in zip(places, prediction_texts(sent.values), strict=True):
-        texts[at] = text
-    errors = {places[at]: error for at, error in sent.errors.items()}
-    return Results(JsonRecords(texts), errors, sent.usage)
 
 
 def copied_texts(batch: Batch | Block) -> Sequence[bytes]:

@@ -67,5 +67,5 @@ class ProgressLog:
             request_seconds=int(counts.request_seconds),
             sent_bytes=counts.sent_bytes,
             received_bytes=counts.received_bytes,
-            duplicate_records=counts.duplicates or None,
+            duplicate_records=counts.duplicates,
         )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from inferrun.formats.record_texts import with_known
+from inferrun.formats.record_errors import with_known
 from inferrun.plugins import Batch, EarlierResults, Results
 
 Predict: TypeAlias = Callable[[Batch], Awaitable[Results]]

@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from inferrun.formats.record_texts import prediction_texts, with_known
+from inferrun.formats.record_errors import with_known
+from inferrun.formats.record_texts import prediction_texts
 from inferrun.formats.saved_answers import SavedAnswer, dump_answers, load_answers
 from inferrun.plugins import (
     NO_USAGE,

@@ -16,6 +16,7 @@ import inferrun
 from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
 from inferrun import client, plugins, results
+from inferrun.contract import Duplicates
 from inferrun.kserve.inference_service import FAILED_TRANSITIONS
 from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.plugins import testing
@@ -72,6 +73,7 @@ OTHER_WORDS = {
         "ConfigMap",
         "OpenAI",
     ),
+    *Duplicates,
     *("LaunchJob", "InspectLaunch", "StopLaunch", "VerifyOutput", "MarkerRecorded"),
     *(
         "IfNotPresent",

@@ -86,6 +86,7 @@ def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
         "requestSeconds": 0,
         "sentBytes": 0,
         "receivedBytes": 0,
+        "duplicateRecords": 0,
     }
     assert (written.usage, written.records) == (usage, line.records)
     stored = run(

@@ -26,7 +26,7 @@ def test_the_rate_counts_what_this_attempt_has_done_within_a_minute() -> None:
     log.report(Counts(total=10_000, completed=5000))  # what earlier attempts committed
     now[0] = 10.0
     sent = Counts(total=10_000, batch_records=64, concurrency=4, requests=20, failed_requests=3)
-    sent = replace(sent, request_seconds=7.9, sent_bytes=4000, received_bytes=500)
+    sent = replace(sent, request_seconds=7.9, sent_bytes=4000, received_bytes=500, duplicates=40)
     log.report(replace(sent, completed=5900, failed=100))
     now[0] = 100.0
     log.report(Counts(total=10_000, completed=6790, failed=110))
@@ -44,6 +44,7 @@ def test_the_rate_counts_what_this_attempt_has_done_within_a_minute() -> None:
         "requestSeconds": 7,
         "sentBytes": 4000,
         "receivedBytes": 500,
+        "duplicateRecords": 40,
     }
     assert (paces[3]["recordsPerSecond"], paces[3]["secondsLeft"]) == (10, 300)
 
