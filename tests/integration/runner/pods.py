@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from inferrun.formats.saved_answers import load_answers
 from inferrun.plugins import Counts, RunnerError
 from inferrun.reasons import Reason
 from inferrun.runner_report import SIZES, RunnerResult, parse_report
@@ -101,6 +102,13 @@ class Machine:
     def errors(self) -> list[dict[str, Any]]:  # Any: JSON
         """The error files on the output claim."""
         return lines_in(self.run_folder / "errors")
+
+    @property
+    def saved(self) -> set[int]:
+        """The indexes of the records with an answer whose chunk is not committed, on the output
+        claim."""
+        files = (self.run_folder / "answers").glob("[!.]*")
+        return {one.index for file in files for one in load_answers(file.read_bytes())}
 
     def write_rows(self, rows: Iterable[object], name: str = "data/rows.jsonl") -> None:
         """Write JSON lines to the input claim."""
