@@ -173,6 +173,7 @@ def cases() -> Iterator[tuple[str, Object, Object]]:
     for size in (1, 7, 1000):
         yield case(f"requests-of-{size}", requests={"maxBatchRecords": size})
     yield case("small-chunks", limits={"chunk": "1Ki"})
+    yield case("same-rows-once", requests={"duplicates": "SendOnce"})
     yield case("one-at-a-time", requests={"concurrency": 1, "maxBatchRecords": 10})
     yield case(
         "parameter", "$(params.file).jsonl", parameters=[{"name": "file", "default": "rows"}]

@@ -525,9 +525,16 @@ def test_a_custom_image_gets_no_mounts_for_its_own_labels() -> None:
 
 
 def test_the_settings_of_requests_are_passed_to_our_runner_only() -> None:
-    requests = {"maxBatchRecords": 64, "targetSeconds": 0, "concurrency": 32, "timeoutSeconds": 60}
+    requests = {
+        "maxBatchRecords": 64,
+        "targetSeconds": 0,
+        "concurrency": 32,
+        "timeoutSeconds": 60,
+        "duplicates": "SendOnce",
+    }
     limits = {
         "INFERRUN_BATCH_ROWS": "64",
+        "INFERRUN_DUPLICATES": "SendOnce",
         "INFERRUN_REQUEST_SECONDS": "0",
         "INFERRUN_CONCURRENCY": "32",
         "INFERRUN_REQUEST_TIMEOUT": "60",
