@@ -18,6 +18,10 @@ _NONE: Final = b""
 """In place of the prediction of a record that has none."""
 
 
+_FEW: Final = 8
+"""Answers that are looked for at once: a thread takes longer than they do."""
+
+
 class Duplicates:
     """The answers to the requests of one run."""
 
@@ -26,8 +30,8 @@ class Duplicates:
         self._answers = answers
         self._note_sent = note_sent
         self._disk = asyncio.Lock()
-        self._open = dict[bytes, asyncio.Future[bytes]]()
-        """The predictions that are being waited for, by the keys of their records."""
+        self._open = dict[bytes, asyncio.Future[bytes] | None]()
+        """The keys of records that are being sent, with the prediction if somebody waits for it."""
 
         self.found = 0
         """Number of records that were not sent."""
@@ -50,15 +54,15 @@ class Duplicates:
                     results = await predict(chosen(batch, new))
                     sent = prediction_texts(results.values)
                     self._answer(claimed, new, sent, results.errors)
-                    if len(new) == len(batch):
+                    if self._answers.is_to_flush:
                         await self._flush()
+                    if len(new) == len(batch):
                         return results
                     texts |= dict(zip(new, sent, strict=True))
                     errors |= {new[at]: error for at, error in results.errors.items()}
                     usage += results.usage
             finally:
                 self._answer(claimed, (), (), {})
-            await self._flush()
             answered = {at: await future for at, future in others.items()}
             texts |= {at: text for at, text in answered.items() if text}
             self.found += sum(map(bool, answered.values()))
@@ -79,13 +83,13 @@ class Duplicates:
             key = batch.keys[at]
             if key is None or at in batch.errors:
                 continue
-            if future := self._open.get(key):
-                others[at] = future
+            if key in self._open:
+                others[at] = self._open[key] = self._open[key] or asyncio.Future()
             elif text := self._answers.held(key):
                 texts[at] = text
                 self.found += 1
             else:
-                self._open[key] = asyncio.get_running_loop().create_future()
+                self._open[key] = None
                 claimed[at] = key
         return claimed, others
 
@@ -95,7 +99,10 @@ class Duplicates:
         if not wanted:
             return
         async with self._disk:
-            found = await asyncio.to_thread(self._answers.find, wanted)
+            if len(wanted) <= _FEW:
+                found = self._answers.find(wanted)
+            else:
+                found = await asyncio.to_thread(self._answers.find, wanted)
         for at, key in list(claimed.items()):
             if key in found:
                 texts[at] = found[key]
@@ -122,11 +129,10 @@ class Duplicates:
 
     def _pass_on(self, key: bytes, text: bytes) -> None:
         future = self._open.pop(key)
-        if not future.done():  # cancelled with who waits for it
+        if future is not None and not future.done():  # cancelled with who waits for it
             future.set_result(text)
 
     async def _flush(self) -> None:
-        if self._answers.is_to_flush:
-            async with self._disk:
-                if self._answers.is_to_flush:
-                    await asyncio.to_thread(self._answers.store, self._answers.take())
+        async with self._disk:
+            if self._answers.is_to_flush:
+                await asyncio.to_thread(self._answers.store, self._answers.take())

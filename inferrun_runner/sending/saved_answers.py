@@ -40,11 +40,13 @@ class UnsavedAnswers:
     """Holds the results of requests until their chunk is committed or they are taken to be saved."""
 
     def __init__(self, chunks: Sequence[Chunk], committed: Iterable[int]) -> None:
-        self._chunks = chunks
-        self._held: list[tuple[int, Sequence[CustomId], Results]] = []
-        """The first index, the ids and the results of batches, whose records are not kept for it."""
+        self._first = [chunk.first for chunk in chunks]
+        self._index = [chunk.index for chunk in chunks]
+        self._held = dict[int, list[tuple[int, Sequence[CustomId], Results]]]()
+        """The first index, the ids and the results of batches, whose records are not kept for it, by
+        the chunk of their last record."""
 
-        self._bytes = 0
+        self._bytes = dict[int, int]()
         self._has_tokens = False
         self._committed = set(committed)
         self._files = dict[str, set[int]]()
@@ -53,29 +55,33 @@ class UnsavedAnswers:
     def add(self, batch: Batch, results: Results) -> None:
         """Hold the results of a batch. If they are many, those without tokens are not: they come
         fast."""
-        self._held.append((batch.first, batch.ids, results))
-        self._bytes += results.values.nbytes
+        chunk = self._chunk_of(batch.first + len(batch) - 1)
+        size = self._bytes.get(chunk, 0) + results.values.nbytes
+        self._bytes[chunk] = size
+        self._held.setdefault(chunk, []).append((batch.first, batch.ids, results))
         self._has_tokens |= results.usage.total_tokens > 0
-        if self._bytes > _MOST_BYTES and not self._has_tokens:
-            self._held, self._bytes = [], 0
+        if size > _MOST_BYTES and not self._has_tokens:
+            self._forget(chunk)
 
     @property
     def is_full(self) -> bool:
         """Whether so much is held that it is to be saved."""
-        return self._bytes > _MOST_BYTES
+        return sum(self._bytes.values()) > _MOST_BYTES
 
     def note_commit(self, chunk: int) -> None:
         """Forget the answers of a chunk."""
         self._committed.add(chunk)
+        self._forget(chunk)
         for chunks in self._files.values():
             chunks.discard(chunk)
 
     def take(self) -> list[SavedAnswer]:
         """Return what is held of chunks that are not committed, and hold it no longer."""
-        held, self._held, self._bytes, self._has_tokens = self._held, [], 0, False
+        held, self._held, self._bytes, self._has_tokens = self._held, {}, {}, False
         return [
             one
-            for first, ids, results in held
+            for batches in held.values()
+            for first, ids, results in batches
             for one in _answers_of(first, ids, results)
             if self._chunk_of(one.index) not in self._committed
         ]
@@ -92,12 +98,12 @@ class UnsavedAnswers:
             del self._files[file]
         return found
 
+    def _forget(self, chunk: int) -> None:
+        self._held.pop(chunk, None)
+        self._bytes.pop(chunk, None)
+
     def _chunk_of(self, index: int) -> int:
-        return self._chunks[bisect_right(self._chunks, index, key=_first_of) - 1].index
-
-
-def _first_of(chunk: Chunk) -> int:
-    return chunk.first
+        return self._index[bisect_right(self._first, index) - 1]
 
 
 def _answers_of(first: int, ids: Sequence[CustomId], results: Results) -> Iterator[SavedAnswer]:
