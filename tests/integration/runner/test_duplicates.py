@@ -3,6 +3,7 @@ all: the server's own count is compared."""
 
 import asyncio
 import json
+import random
 import signal
 from collections import Counter
 from pathlib import Path
@@ -156,6 +157,43 @@ async def test_after_a_kill_what_is_committed_is_not_sent_again(
     assert len(done) > DISTINCT // 4
     assert not done & set(llm.prompts)
     assert set(llm.prompts.values()) == {1}
+    answers = [
+        one["response"]["body"]["choices"][0]["message"]["content"] for one in machine.results
+    ]
+    assert answers == [prompt_of(index) for index in range(COUNT)]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(3))
+async def test_over_many_kills_only_what_was_in_flight_is_sent_again(
+    tmp_path: Path, llm: OpenAiServer, seed: int
+) -> None:
+    chance = random.Random(seed)  # noqa: S311  not for security
+    machine = machine_of(tmp_path, llm.url, lines(**GREEDY))
+    environment = {**SMALL, "INFERRUN_SAVE_SECONDS": "0.05"}
+    kills, lost = 0, 0
+
+    async def slow(_: web.Request) -> None:
+        await asyncio.sleep(0.2)
+
+    llm.before = slow
+    while True:
+        pod = await machine.start(environment=environment)
+        ending = asyncio.create_task(pod.end())
+        seen = sum(llm.prompts.values())
+        await asyncio.wait([ending], timeout=1.5 + chance.random())
+        if ending.done():
+            break
+        pod.signal(signal.SIGKILL)
+        await ending
+        await until(lambda: llm.in_flight == 0)
+        kills += 1
+        # what was in flight, and what was answered since the last save
+        lost += min(sum(llm.prompts.values()) - seen, 3 * 8)
+    assert (await ending).message == f"{COUNT} of {COUNT} records predicted"
+    assert kills > 0
+    assert set(llm.prompts) == set(map(prompt_of, range(DISTINCT)))
+    assert sum(llm.prompts.values()) <= DISTINCT + lost
     answers = [
         one["response"]["body"]["choices"][0]["message"]["content"] for one in machine.results
     ]
