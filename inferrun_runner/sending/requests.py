@@ -24,7 +24,7 @@ from inferrun.plugins import (
     Records,
     Results,
 )
-from inferrun_runner.network.retries import Retries, first_wait_for
+from inferrun_runner.network.retries import Retries, backoff, first_wait_for
 from inferrun_runner.network.spans import request_span
 from inferrun_runner.sending.batch_sizer import BatchSizer
 from inferrun_runner.sending.concurrency import Ticket
@@ -50,8 +50,8 @@ nothing: a circuit breaker that is half open closes after as many (vllm-router 0
 0.3.2, smg 1.13.0), and opens again if one fails."""
 
 _LONGEST_PAUSE: Final = 2.0
-"""Seconds between two requests of which one is sent at a time, because everything waits for
-them."""
+"""Seconds between two requests of which one is sent at a time, because everything waits for them,
+and of a pause after which a server is asked again that cannot be reached."""
 
 _FIRST: Final = -1
 """Priority of a request with more records than any before: until it is answered, the others have
@@ -100,6 +100,9 @@ class Requests:
         """Records without a response before any has had one."""
 
         self._recovering = asyncio.Lock()
+        self._unreached = self._pauses = 0
+        """Requests that could not be sent, and the pauses after them, since the latest answer."""
+
         self._in_flight = set[object]()
         self._settling = 0
         self._has_ended = asyncio.Event()
@@ -311,6 +314,7 @@ class Requests:
                 text = f"the model server returned {len(results)} predictions for {records} records"
                 raise Fault(InferenceError(text), kind=FaultKind.INVALID)
             is_answered = True
+            self._unreached = self._pauses = 0
         except MixedBatch:
             is_sent = False
             raise
@@ -319,6 +323,7 @@ class Requests:
                 self.server.cut_off_at = loop.time()
             if ticket is not None:
                 self.slots.fail(ticket, fault, pause=self.first_wait)
+                self._note_unreached(fault)
                 if fault.kind is FaultKind.TIMEOUT and self.sizer.is_adaptive and records > 1:
                     self.sizer.observe_timeout(records)
                     # a smaller one may be fast enough
@@ -344,6 +349,17 @@ class Requests:
             previous = duration if self._duration is None else self._duration
             self._duration = previous + _SMOOTHING * (duration - previous)
         return results
+
+    def _note_unreached(self, fault: Fault) -> None:
+        """Pause, longer each time, if as many requests in a row as are sent at a time could not be
+        sent: each batch that is held would try."""
+        if fault.was_sent or not fault.is_transient:
+            return
+        self._unreached += 1
+        if self._unreached >= self.slots.number and not self.slots.is_paused:
+            self._pauses += 1
+            wait = backoff(self._pauses, first_wait=self.first_wait, jitter=random.random())  # noqa: S311  not for security
+            self.slots.pause(min(wait, _LONGEST_PAUSE))
 
 
 def _note_of(batch: Batch) -> str:

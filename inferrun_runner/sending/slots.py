@@ -163,10 +163,18 @@ class Slots:
         if fault.kind is FaultKind.TIMEOUT:
             self._limit.timed_out(ticket)
         elif fault.kind is FaultKind.BUSY and self._limit.rejected(ticket):
-            if self._resumption:
-                self._resumption.cancel()
-            wait = max(pause, fault.retry_after or 0.0)
-            self._resumption = asyncio.get_running_loop().call_later(wait, self._resume)
+            self.pause(max(pause, fault.retry_after or 0.0))
+
+    def pause(self, seconds: float) -> None:
+        """Give out no slots for some seconds."""
+        if self._resumption:
+            self._resumption.cancel()
+        self._resumption = asyncio.get_running_loop().call_later(seconds, self._resume)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether no slots are given out for a while."""
+        return self._resumption is not None
 
     def _grow(self, pause: float) -> None:
         """Raise the limit step by step, with pauses in which a rejection may arrive."""
