@@ -117,20 +117,24 @@ def test_only_records_that_end_the_server_are_blamed(seed: int) -> None:
 def test_requests_that_were_lost_with_a_record_are_sent_when_the_server_is_back(
     concurrency: int,
 ) -> None:
-    """However long it took to find the record."""
-    random.seed(1)  # of the waits between retries
-    model = Mortal(random.Random(1), poison={25}, processes=1, kind=FaultKind.LOST)  # noqa: S311  not for security
-    model.restart, model.seconds, model.ends_at_random = 1.5, 0.3, 0.0
-    found: dict[int, object] = {}
-    predict(
-        model,
-        40,
-        found,
-        concurrency=concurrency,
-        batch_rows=1,
-        request_seconds=0,
-        retry_seconds=0.6,
-    )
-    assert {index for index, one in found.items() if isinstance(one, RecordError)} == {25}
-    assert len(found) == 40
-    assert model.ends <= 10
+    """However long it took to find the record, and without more ends of the server than the search
+    needs on average; chance decides about a single one."""
+    ends = 0
+    for seed in range(20):
+        random.seed(seed)  # of the waits between retries
+        model = Mortal(random.Random(seed), poison={25}, processes=1, kind=FaultKind.LOST)  # noqa: S311  not for security
+        model.restart, model.seconds, model.ends_at_random = 1.5, 0.3, 0.0
+        found: dict[int, object] = {}
+        predict(
+            model,
+            40,
+            found,
+            concurrency=concurrency,
+            batch_rows=1,
+            request_seconds=0,
+            retry_seconds=0.6,
+        )
+        assert {index for index, one in found.items() if isinstance(one, RecordError)} == {25}
+        assert len(found) == 40
+        ends += model.ends
+    assert ends <= 20 * 10
