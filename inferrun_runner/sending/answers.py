@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final
 
+from inferrun_runner.sending.scratch_database import scratch_database
+
 _log = logging.getLogger(__name__)
 
 _HELD_BYTES: Final = 1 << 20
@@ -23,14 +25,12 @@ _ENTRY_BYTES: Final = 200
 _FILTER_BYTES: Final = 1 << 22
 """With five million keys, one in seven new ones is looked for in vain."""
 
-_PAGE: Final = 4096
-_TABLE: Final = f"""
-pragma page_size = {_PAGE};
-pragma journal_mode = off;
-pragma synchronous = off;
-pragma cache_size = -4096;
-create table places (key blob primary key, start integer, size integer) without rowid;
-"""
+_CACHE_KIB: Final = 4 * 1024
+_TABLE: Final = (
+    "create table places (key blob primary key, start integer, size integer) without rowid;"
+)
+_FEWEST_BYTES: Final = 64 * 1024
+"""Size of the database whatever the limit is."""
 
 
 class Answers:
@@ -38,8 +38,8 @@ class Answers:
     other threads."""
 
     def __init__(self, folder: Path, *, limit: int) -> None:
-        """`limit`: bytes on the disk, in files of the folder that have no name. Beyond it, nothing
-        is added."""
+        """`limit`: bytes on the disk, for the predictions and the same for their places, in files of
+        the folder that have no name. Beyond it, nothing is added."""
         self._folder = folder
         self._limit = limit
         self._held = dict[bytes, bytes]()
@@ -83,6 +83,9 @@ class Answers:
             self._store(entries)
         except (OSError, sqlite3.Error) as error:
             self._is_full = True
+            if isinstance(error, sqlite3.Error):
+                # Without a journal, a statement that fails may leave anything behind.
+                self._filter = bytearray()
             _log.warning(
                 "no more predictions are kept for records that are the same",
                 extra={"error": str(error)},
@@ -134,10 +137,12 @@ class Answers:
 
     def _opened(self) -> tuple[sqlite3.Connection, IO[bytes]]:
         texts = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  until `close`
-        path = self._folder / "places-of-answers"
-        places = sqlite3.connect(path, check_same_thread=False)
-        places.executescript(f"pragma max_page_count = {max(16, self._limit // _PAGE)};" + _TABLE)
-        path.unlink()
+        places = scratch_database(
+            self._folder / "places-of-answers",
+            _TABLE,
+            limit=max(_FEWEST_BYTES, self._limit),
+            cache_kib=_CACHE_KIB,
+        )
         return places, texts
 
 

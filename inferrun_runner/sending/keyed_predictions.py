@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from inferrun.plugins import Batch, Block, CustomId, InputError, StoredResult
+from inferrun_runner.sending.scratch_database import scratch_database
 
-_PAGE: Final = 4096
-_TABLE: Final = f"""
-pragma page_size = {_PAGE};
-pragma journal_mode = off;
-pragma synchronous = off;
-pragma cache_size = -16384;
+_CACHE_KIB: Final = 16 * 1024
+_TABLE: Final = """
 create table known (key blob primary key, results integer default 0, records integer default 0, prediction blob);
 """
 """`results` of the earlier run and `records` of the input have the key; `prediction` is null if the
@@ -35,9 +32,7 @@ class KeyedPredictions:
         self._run = run
         path = folder / "earlier-predictions"
         with self._disk_errors():
-            self._database = sqlite3.connect(path, check_same_thread=False)
-            self._database.executescript(f"pragma max_page_count = {limit // _PAGE};" + _TABLE)
-            path.unlink()
+            self._database = scratch_database(path, _TABLE, limit=limit, cache_kib=_CACHE_KIB)
             self._database.executemany(
                 "insert into known (key, results, prediction) values (?, 1, ?) "
                 "on conflict (key) do update set results = results + 1",

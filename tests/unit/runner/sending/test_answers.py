@@ -63,6 +63,21 @@ def test_what_is_being_stored_is_still_found(tmp_path: Path) -> None:
     answers.close()
 
 
+def test_beyond_the_limit_of_the_places_nothing_wrong_is_found(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a journal, SQLite does not say what a statement that fails leaves of its database."""
+    answers = Answers(tmp_path, limit=1 << 20)
+    for number, key in enumerate(keys(range(60_000))):
+        answers.add(key, b"%d" % number)
+        if answers.is_to_flush:
+            answers.store(answers.take())
+    assert [vars(one)["error"] for one in caplog.records] == ["database or disk is full"]
+    found = [found_in(answers, key) for key in keys(range(60_000))]
+    assert all(text in (None, b"%d" % number) for number, text in enumerate(found))
+    answers.close()
+
+
 def test_beyond_the_limit_nothing_is_added_and_what_is_there_is_found(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
