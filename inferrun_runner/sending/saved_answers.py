@@ -41,7 +41,6 @@ class UnsavedAnswers:
 
     def __init__(self, chunks: Sequence[Chunk], committed: Iterable[int]) -> None:
         self._first = [chunk.first for chunk in chunks]
-        self._index = [chunk.index for chunk in chunks]
         self._held = dict[int, list[tuple[int, Sequence[CustomId], Results]]]()
         """The first index, the ids and the results of batches, whose records are not kept for it, by
         the chunk of their last record."""
@@ -56,12 +55,11 @@ class UnsavedAnswers:
         """Hold the results of a batch. If they are many, those without tokens are not: they come
         fast."""
         chunk = self._chunk_of(batch.first + len(batch) - 1)
-        size = self._bytes.get(chunk, 0) + results.values.nbytes
-        self._bytes[chunk] = size
+        self._bytes[chunk] = self._bytes.get(chunk, 0) + results.values.nbytes
         self._held.setdefault(chunk, []).append((batch.first, batch.ids, results))
         self._has_tokens |= results.usage.total_tokens > 0
-        if size > _MOST_BYTES and not self._has_tokens:
-            self._forget(chunk)
+        if self.is_full and not self._has_tokens:
+            self._held, self._bytes = {}, {}
 
     @property
     def is_full(self) -> bool:
@@ -71,7 +69,8 @@ class UnsavedAnswers:
     def note_commit(self, chunk: int) -> None:
         """Forget the answers of a chunk."""
         self._committed.add(chunk)
-        self._forget(chunk)
+        self._held.pop(chunk, None)
+        self._bytes.pop(chunk, None)
         for chunks in self._files.values():
             chunks.discard(chunk)
 
@@ -98,12 +97,8 @@ class UnsavedAnswers:
             del self._files[file]
         return found
 
-    def _forget(self, chunk: int) -> None:
-        self._held.pop(chunk, None)
-        self._bytes.pop(chunk, None)
-
     def _chunk_of(self, index: int) -> int:
-        return self._index[bisect_right(self._first, index) - 1]
+        return bisect_right(self._first, index) - 1
 
 
 def _answers_of(first: int, ids: Sequence[CustomId], results: Results) -> Iterator[SavedAnswer]:
@@ -155,8 +150,8 @@ class Saving:
         return KnownAnswers(found)
 
     async def run(self) -> None:
-        """Save until the task is cancelled. What cannot be saved is not: the commit of its chunk
-        decides."""
+        """Save until the task is cancelled. A failure is only logged: the run goes on, and its
+        chunks are committed as usual."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_due.wait(), self._seconds)
@@ -189,9 +184,10 @@ class KnownAnswers:
     async def predict(self, batch: Batch, predict: Predict) -> Results:
         """Return the known predictions of a batch with those that `predict` returns for the others.
         Raises what it raises."""
-        places = {at: self._answers.get(batch.first + at) for at in range(len(batch))}
         known = {
-            at: one for at, one in places.items() if one is not None and at not in batch.errors
+            at: one
+            for at in range(len(batch))
+            if at not in batch.errors and (one := self._answers.get(batch.first + at))
         }
         if not known:
             return await predict(batch)

@@ -70,6 +70,15 @@ def test_many_answers_without_tokens_are_not_held() -> None:
     assert len(unsaved.take()) == 1
 
 
+def test_answers_without_tokens_of_several_chunks_are_not_many_either() -> None:
+    unsaved = UnsavedAnswers(CHUNKS, committed=[])
+    for first in (0, 10, 20):
+        unsaved.add(batch(first), Results(JsonRecords([b"1" * (1 << 19)])))
+    assert not unsaved.is_full
+    unsaved.add(batch(5), results(5))
+    assert 5 in [one.index for one in unsaved.take()]
+
+
 async def test_known_answers_are_not_asked_for_again_and_their_tokens_count() -> None:
     known = KnownAnswers({3: SavedAnswer(3, b"-3", FIVE), 5: SavedAnswer(5, b"-5")})
     asked = list[bytes]()
