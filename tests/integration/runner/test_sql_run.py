@@ -555,3 +555,24 @@ async def test_a_dry_run_finds_a_table_that_cannot_be_written(
     machine.contract["dryRun"] = True
     machine.contract["output"]["sql"] |= {"table": table}
     await machine.failure(5, text)
+
+
+async def test_after_a_kill_the_answers_in_the_table_are_not_asked_for_again(
+    machine: Machine, model: CountingModel, server: Postgres
+) -> None:
+    machine.contract["input"]["sql"]["query"] = "select id, id % 500 as a, 0.5 as b from irises"
+    machine.contract["tensors"] = {"inputs": [{"columns": ["a", "b"]}]}
+    environment = {**SMALL, "INFERRUN_CONCURRENCY": "1", "INFERRUN_DUPLICATES": "SendOnce"}
+    model.before = holding_after(model, requests=6)
+    pod = await machine.start(environment=environment)
+    await until(lambda: model.in_flight == 1 and len(stored(server, machine)) >= 100)
+    pod.signal(signal.SIGKILL)
+    await pod.end()
+    known = {int(row[0]) % 500 for row in stored(server, machine)}
+    model.accept()
+    await until(lambda: model.in_flight == 0)
+    model.rows.clear()
+    ended = await machine.process(**environment)
+    assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted"), ended.stderr
+    assert set(model.rows.values()) == {1}
+    assert set(model.rows) == set(range(500)) - known
