@@ -137,9 +137,9 @@ class Pipeline:
             self._window,
             limits=limits,
             budget=self._budget,
-            known=[*((self._duplicates,) if self._duplicates else ()), *known],
+            known=[self._duplicates, *known] if self._duplicates else known,
             on_note=self._take_note,
-            on_results=saving.add if saving else _ignore,
+            on_results=saving.add if saving else None,
         )
         self._saving = saving
         self._note = ""
@@ -303,10 +303,6 @@ class Pipeline:
         self._budget.check_committed(self._work.counts.failed)
         if self._sink.abilities.commits_chunks:
             self.report()
-
-
-def _ignore(batch: Batch, results: Results) -> None:
-    """Do nothing."""
 
 
 def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:

@@ -1,7 +1,7 @@
 """Sends of the records that are the same request only the first one; the others get its prediction.
 
-Records are the same if the protocol gives them the same key. Only predictions are shared: a record
-whose like has failed is sent itself.
+Records are the same if the protocol gives them the same key. Only predictions are shared: if the
+first record fails, the next one is sent.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from inferrun_runner.sending.recall import Predict
 
 _NONE: Final = b""
 """In place of the prediction of a record that has none."""
-
 
 _FEW: Final = 8
 """Answers that are looked for at once: a thread takes longer than they do."""
@@ -53,7 +52,7 @@ class Duplicates:
                 else:
                     results = await predict(chosen(batch, new))
                     sent = prediction_texts(results.values)
-                    self._answer(claimed, new, sent, results.errors)
+                    self._keep(claimed, new, sent, results.errors)
                     if self._answers.is_to_flush:
                         await self._flush()
                     if len(new) == len(batch):
@@ -62,7 +61,8 @@ class Duplicates:
                     errors |= {new[at]: error for at, error in results.errors.items()}
                     usage += results.usage
             finally:
-                self._answer(claimed, (), (), {})
+                for key in claimed.values():
+                    self._pass_on(key, _NONE)
             answered = {at: await future for at, future in others.items()}
             texts |= {at: text for at, text in answered.items() if text}
             self.found += sum(map(bool, answered.values()))
@@ -110,22 +110,19 @@ class Duplicates:
                 del claimed[at]
                 self.found += 1
 
-    def _answer(
+    def _keep(
         self,
         claimed: dict[int, bytes],
         places: Sequence[int],
         texts: Sequence[bytes],
         errors: Mapping[int, RecordError],
     ) -> None:
-        """Keep the predictions of the records at these places, and pass them on to who waits for
-        them; what else was claimed has none."""
+        """Keep the predictions of the records at these places, and pass them on to those that wait
+        for them. What is left of the claimed ones has failed."""
         for order, at in enumerate(places):
             if order not in errors and (key := claimed.pop(at, None)):
                 self._answers.add(key, texts[order])
                 self._pass_on(key, texts[order])
-        for key in claimed.values():
-            self._pass_on(key, _NONE)
-        claimed.clear()
 
     def _pass_on(self, key: bytes, text: bytes) -> None:
         future = self._open.pop(key)

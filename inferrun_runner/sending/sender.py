@@ -89,7 +89,7 @@ class Sender:
         budget: ErrorBudget,
         known: Iterable[Known] = (),
         on_note: Callable[[str], None] = lambda _: None,
-        on_results: Callable[[Batch, Results], None] = lambda _batch, _results: None,
+        on_results: Callable[[Batch, Results], None] | None = None,
     ) -> None:
         """`known`: who is asked for a prediction before the model is, the last one first.
 
@@ -143,7 +143,8 @@ class Sender:
             self.sizer.end(len(batch))
             self._is_open.set()
         self._window.add(batch, results)
-        self._on_results(batch, results)
+        if self._on_results:
+            self._on_results(batch, results)
         return results
 
     @property

@@ -81,7 +81,7 @@ def earlier_run(
     read: Callable[[str], bytes | None],
     copied: Callable[[StoredFile], Path | None],
     commits: Callable[[], Iterable[bytes]],
-    answers: Callable[[], Iterable[bytes]] = list,
+    answers: Callable[[], Iterable[bytes]],
     record_format: RecordFormat,
     location: str,
 ) -> EarlierRun | None:

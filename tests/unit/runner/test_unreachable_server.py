@@ -2,6 +2,7 @@
 each batch that waits."""
 
 import asyncio
+import random
 from typing import ClassVar
 
 import pytest
@@ -47,6 +48,7 @@ class Unreachable:
 @pytest.mark.parametrize("concurrency", [0, 16])
 @pytest.mark.parametrize("seconds", [0.5, 30])
 def test_a_server_that_is_away_is_asked_now_and_then(seconds: float, concurrency: int) -> None:
+    random.seed(1)  # of the waits between retries
     model, found = Unreachable(begin=0.1, end=0.1 + seconds), dict[int, object]()
     predict(model, COUNT, found, concurrency=concurrency, batch_rows=1)
     assert found == {index: index for index in range(COUNT)}
